@@ -1,0 +1,16 @@
+"Pre-train a text encoder by replaced-token detection (ELECTRA) on your own text."
+import warnings as _warnings
+
+__version__ = "0.1.0"
+_where = {'pretrain':'pretraining'}
+
+# fastai decorates a few activation functions with torch.jit.script, which newer versions of torch announce the end of; nothing here uses them
+_warnings.filterwarnings('ignore', message='.*torch.jit.script.* is deprecated')
+
+def __getattr__(name):
+    "Import the public functions when they are first used: importing the package alone costs nothing."
+    if name not in _where: raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+    return getattr(import_module(f'{__name__}.{_where[name]}'), name)
+
+def __dir__(): return [*globals(), *_where]
