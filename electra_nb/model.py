@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['sizes', 'ModelConfig', 'check_model_config', 'electra_configs', 'init_paper', 'init_local', 'tie_towers',
-           'get_models', 'count_parameters', 'encode', 'slot_logits', 'token_logits', 'save_models', 'load_models']
+           'get_models', 'count_parameters', 'encode', 'slot_logits', 'token_logits', 'save_tower', 'save_models',
+           'load_models']
 
 # %% ../nbs/05_model.ipynb #d0e6188c
 import math, os, torch
@@ -200,7 +201,7 @@ def token_logits(
     "The discriminator's verdict on every token."
     return disc.discriminator_predictions(encode(disc.electra, ids, attention_mask, token_type_ids))
 
-# %% ../nbs/05_model.ipynb #6bca2a95
+# %% ../nbs/05_model.ipynb #c2dec03b
 @contextmanager
 def _no_bars():
     "Keep `transformers` from drawing a progress bar for every file."
@@ -210,12 +211,18 @@ def _no_bars():
     finally:
         if on: logging.enable_progress_bar()
 
-def _save_towers(gen, disc, folder, tok):
-    for name,m in dict(generator=gen, discriminator=disc).items():
-        m.save_pretrained(folder/name)
-        if tok is not None: tok.save_pretrained(folder/name)
+def save_tower(
+    model:nn.Module, # one tower
+    folder:str, # becomes a Hugging Face folder
+    tok=None, # tokenizer to put beside the weights
+) -> None:
+    "Save a tower for `transformers`, with the permissions that the umask asks for."
+    umask = os.umask(0)
+    os.umask(umask)
+    with _no_bars(): model.save_pretrained(folder)
+    if tok is not None: tok.save_pretrained(folder)
+    for f in Path(folder).iterdir(): f.chmod(0o666&~umask)
 
-# %% ../nbs/05_model.ipynb #99af0f57
 def save_models(
     gen:ElectraForMaskedLM,
     disc:ElectraForPreTraining,
@@ -223,11 +230,9 @@ def save_models(
     tok=None, # tokenizer to put into both
 ) -> None:
     "Save both towers as Hugging Face folders."
-    umask = os.umask(0)
-    os.umask(umask)
-    with _no_bars(): _save_towers(gen, disc, Path(folder), tok)
-    for f in Path(folder).glob('*/*'): f.chmod(0o666&~umask)
+    for name,m in dict(generator=gen, discriminator=disc).items(): save_tower(m, Path(folder)/name, tok)
 
+# %% ../nbs/05_model.ipynb #e872586d
 def load_models(
     folder:str, # with `generator/` and `discriminator/`
     tie:str='embeddings', # what the towers share

@@ -6,22 +6,21 @@
 __all__ = ['OptimConfig', 'check_optim_config', 'ElectraAdam', 'decay_groups', 'adam_args', 'lr_at', 'CountSteps', 'WarmupDecay',
            'ClipGrads']
 
-# %% ../nbs/07_optim.ipynb #8dd8c7a6
+# %% ../nbs/07_optim.ipynb #e0986f6d
 import torch
 from dataclasses import dataclass
-from . import __version__ as _
 from fastai.callback.core import Callback
 from fastai.callback.training import GradientClip
 from fastai.optimizer import OptimWrapper
 from functools import partial
 from torch import nn
 
-# %% ../nbs/07_optim.ipynb #2774bd08
+# %% ../nbs/07_optim.ipynb #5bfcb9d5
 @dataclass(frozen=True)
 class OptimConfig:
     "Optimizer and schedule; the defaults are those of ELECTRA-Small."
     lr:float=5e-4 # peak learning rate (Table 6; 2e-4 for base and large)
-    warmup:int=10_000 # steps over which the rate rises (Table 6)
+    warmup:float=10_000 # steps over which the rate rises (Table 6); below 1: as a share of the run
     lr_power:float=1. # exponent of the decay (original code: 1, linear)
     wd:float=0.01 # decoupled weight decay, not on layer norms and biases (Table 6)
     beta1:float=0.9 # decay of the mean of the gradients (Table 6)
@@ -34,7 +33,7 @@ def check_optim_config(
 ) -> OptimConfig: # the same
     "Refuse settings that cannot work."
     if not 0<cfg.lr<1: raise ValueError(f"lr={cfg.lr} is no peak learning rate for Adam: pass a number such as 5e-4")
-    if cfg.warmup<0: raise ValueError(f"warmup={cfg.warmup} is a number of steps: pass 0 or more")
+    if cfg.warmup<0: raise ValueError(f"warmup={cfg.warmup} is a number of steps, or below 1 a share of the run: pass 0 or more")
     for k in ('beta1','beta2'):
         if not 0<=getattr(cfg, k)<1: raise ValueError(f"{k}={getattr(cfg, k)} must be from 0 to below 1, such as 0.9")
     if not (cfg.clip>0 and cfg.eps>0 and cfg.wd>=0): raise ValueError(f"clip={cfg.clip} and eps={cfg.eps} must be above 0, and wd={cfg.wd} at least 0")
@@ -62,7 +61,7 @@ class ElectraAdam(torch.optim.AdamW):
         self.init_state()
         return super().step(closure)
 
-# %% ../nbs/07_optim.ipynb #b150a806
+# %% ../nbs/07_optim.ipynb #cd024492
 def decay_groups(
     model:nn.Module,
 ) -> list: # [parameters that decay, parameters that don't]
@@ -74,7 +73,8 @@ def decay_groups(
     return [[p for _,p in named if id(p) not in ids],spared]
 
 def _make_opt(groups, lr, cfg, **kwargs):
-    return OptimWrapper(opt=ElectraAdam([dict(params=list(g), weight_decay=w) for g,w in zip(groups, (cfg.wd,0.))], lr=lr, betas=(cfg.beta1,cfg.beta2), eps=cfg.eps))
+    groups = [dict(params=list(g), weight_decay=w) for g,w in zip(groups, (cfg.wd,0.))]
+    return OptimWrapper(opt=ElectraAdam(groups, lr=lr, betas=(cfg.beta1,cfg.beta2), eps=cfg.eps))
 
 def adam_args(
     cfg:OptimConfig=OptimConfig(), # settings
@@ -83,24 +83,26 @@ def adam_args(
     check_optim_config(cfg)
     return dict(opt_func=partial(_make_opt, cfg=cfg), splitter=decay_groups, lr=cfg.lr, wd_bn_bias=True)
 
-# %% ../nbs/07_optim.ipynb #ce9d106f
+# %% ../nbs/07_optim.ipynb #3dfc862e
 def lr_at(
     step:int, # updates done so far
     n_steps:int, # length of the training, in steps
     lr:float=5e-4, # peak learning rate
-    warmup:float=10_000, # steps of warm-up; 0: none
+    warmup:float=10_000, # steps of warm-up; below 1: as a share of `n_steps`; 0: none
     power:float=1., # exponent of the decay
 ) -> float:
     "Learning rate of update number `step`, counted from 0 (original code)."
     decay = (1-min(step, n_steps)/n_steps)**power
+    if warmup<1: warmup = warmup*n_steps
     return lr*decay*(min(1., step/warmup) if warmup else 1.)
 
-# %% ../nbs/07_optim.ipynb #3d818ebf
+# %% ../nbs/07_optim.ipynb #b0a3ce70
 class CountSteps(Callback):
     "Count optimizer updates in `learn.n_updates`, across calls of `fit`."
     order = -10
     def before_fit(self): self.learn.n_updates = getattr(self.learn, 'n_updates', 0)
-    def after_step(self): self.learn.n_updates += 1
+    def after_step(self):
+        if not hasattr(self.learn, 'lr_finder'): self.learn.n_updates += 1
 
 class WarmupDecay(Callback):
     "Set the learning rate of every update."
