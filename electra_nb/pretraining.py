@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from functools import partial
 from pathlib import Path
 
-# %% ../nbs/09_pretraining.ipynb #fc368d92
+# %% ../nbs/09_pretraining.ipynb #4f3f8d65
 parts = (VocabConfig,ExamplesConfig,ModelConfig,MaskConfig,SampleConfig,LossConfig,OptimConfig,TrainConfig)
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ recipes = dict(small=_recipe('small'), # Table 6, and the defaults of the origin
     base=_recipe('base', max_len=512, bs=256, steps=766_000, lr=2e-4),
     large=_recipe('large', max_len=512, bs=2048, steps=400_000, lr=2e-4, mask_prob=.25),
     small_pp=_recipe('small_pp', max_len=512, steps=4_000_000), # the public small model
-    tiny=_recipe('tiny', max_len=64, bs=8, steps=6000, lr=1.5e-3, warmup=.06, beta2=.98, vocab_size=4096, valid=.02, eval_every=600, log_every=50, threads=1))
+    tiny=_recipe('tiny', max_len=64, bs=8, steps=4500, lr=2e-3, warmup=.06, beta2=.98, vocab_size=4096, valid=.02, eval_every=450, log_every=50, threads=1))
 
 # %% ../nbs/09_pretraining.ipynb #52e24d3c
 _elsewhere = dict(learning_rate='lr', max_steps='steps', num_train_steps='steps', train_batch_size='bs', per_device_train_batch_size='bs', batch_size='bs',

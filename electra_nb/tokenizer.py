@@ -6,24 +6,24 @@
 __all__ = ['VocabConfig', 'sample_texts', 'train_tokenizer', 'load_tokenizer', 'check_tokenizer', 'tokenizer_fingerprint',
            'line_encoder', 'fit_report', 'warn_misfit', 'get_tokenizer']
 
-# %% ../nbs/02_tokenizer.ipynb #2d8b2890
+# %% ../nbs/02_tokenizer.ipynb #4d859eb2
 import os, warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tokenizers import Tokenizer
-from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from .corpus import hash_texts
-from .tiny import wordpiece
+from .tiny import bert_tokenizer, wordpiece
 
-# %% ../nbs/02_tokenizer.ipynb #631a5540
+# %% ../nbs/02_tokenizer.ipynb #613efdfe
 @dataclass(frozen=True)
 class VocabConfig:
     "How a vocabulary is trained, and how a bare vocab.txt is read."
     vocab_size:int=30522 # most pieces, specials included (original code)
     lower:bool=True # lower-case (paper: uncased)
-    strip_accents:bool=None # remove accents; None: as `lower` (original code)
+    strip_accents:bool=None # remove accents; None: as `lower` (original code); never from cased text
 
 # %% ../nbs/02_tokenizer.ipynb #ea031915
 def sample_texts(
@@ -48,17 +48,17 @@ def train_tokenizer(
     if not any(t.strip() for t in texts): raise ValueError("the corpus has no text to train a tokenizer on")
     return wordpiece(texts, cfg.vocab_size, lower=cfg.lower, strip_accents=cfg.strip_accents)
 
-# %% ../nbs/02_tokenizer.ipynb #e17fe699
+# %% ../nbs/02_tokenizer.ipynb #eb85649e
 def load_tokenizer(
     source:str, # vocab.txt, tokenizer.json, folder, or hub name
     lower:bool=True, # for a vocab.txt: lower-case
-    strip_accents:bool=None, # for a vocab.txt: remove accents; None: as `lower`
+    strip_accents:bool=None, # for a vocab.txt: remove accents; None: as `lower`; never from cased text
 ) -> PreTrainedTokenizerFast:
     "Load a tokenizer from a file, a folder or the hub."
     path = Path(source).expanduser()
     if path.suffix=='.txt' and path.is_file():
         pieces = path.read_text(encoding='utf-8').splitlines()
-        return BertTokenizerFast(vocab={p:i for i,p in enumerate(pieces)}, do_lower_case=lower, strip_accents=strip_accents)
+        return bert_tokenizer({p:i for i,p in enumerate(pieces)}, lower, strip_accents)
     if path.suffix=='.json' and path.is_file():
         return PreTrainedTokenizerFast(tokenizer_file=str(path), pad_token='[PAD]', unk_token='[UNK]', cls_token='[CLS]', sep_token='[SEP]', mask_token='[MASK]')
     if path.is_file(): raise ValueError(f"{source}: a tokenizer is a vocab.txt, a tokenizer.json, a folder or a name on the hub")
@@ -66,7 +66,7 @@ def load_tokenizer(
     except (OSError, ValueError) as e:
         raise ValueError(f"no tokenizer in {source!r}: it is no vocab.txt, tokenizer.json or folder here, and it could not be had from the hub ({type(e).__name__})") from e
 
-# %% ../nbs/02_tokenizer.ipynb #c5cd8993
+# %% ../nbs/02_tokenizer.ipynb #d049d86c
 def check_tokenizer(
     tok:PreTrainedTokenizerFast,
 ) -> PreTrainedTokenizerFast: # the same
@@ -76,7 +76,6 @@ def check_tokenizer(
     if missing: raise ValueError(f"the tokenizer has no {', '.join(f'[{n.upper()}]' for n in missing)} token: add it with tok.add_special_tokens(dict({missing[0]}_token=...))")
     ids = set(tok.get_vocab().values())
     if max(ids)>=len(ids): raise ValueError(f"the tokenizer has {len(ids)} different ids but the highest is {max(ids)}: ids must be 0 to {len(ids)-1}, each used once")
-    if len(ids)<len(tok.get_vocab()): raise ValueError("two tokens of the vocabulary share one id")
     return tok
 
 # %% ../nbs/02_tokenizer.ipynb #9ad04b71

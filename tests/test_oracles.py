@@ -1,0 +1,168 @@
+"Comparison with numbers obtained by running the original implementation."
+import json
+from pathlib import Path
+
+import numpy as np, pytest, torch
+from torch import nn
+
+from electra_nb.masking import apply_mask, n_slots, n_used
+from electra_nb.model import ModelConfig, count_parameters, encode, get_models, slot_logits
+from electra_nb.optim import OptimConfig, _make_opt, decay_groups, lr_at
+from electra_nb.rtd import LossConfig, RTDModel, gumbel_sample, rtd_loss, sharpen, tower_losses
+from electra_nb.tokenizer import line_encoder, load_tokenizer
+from tf_names import group, hf_name, load_variables, to_hf
+
+here = Path(__file__).parent/'oracles'
+
+def build(config, tie='embeddings', dropout=0.):
+    "Both towers of an oracle's configuration."
+    o = config['model_hparam_overrides']
+    cfg = ModelConfig(hidden_size=o['hidden_size'], n_layers=o['num_hidden_layers'], n_heads=o['num_attention_heads'], intermediate_size=o['intermediate_size'],
+        embedding_size=config['embedding_size'] or o['hidden_size'], max_positions=o['max_position_embeddings'], generator_size=config['generator_hidden_size'],
+        generator_layers=config['generator_layers'], dropout=dropout, attention_dropout=dropout, tie=tie)
+    return get_models(cfg, config['vocab_size'])
+
+def tensors(z): return {k:torch.from_numpy(z[k]) for k in z.files if '/' not in k}
+
+def inputs(t, config, mask_id, masked=None):
+    "What `RTDModel` takes, from fed draws."
+    ids,lens,n_a = t['input_ids'].long(),t['input_mask'].sum(1).long(),((t['segment_ids']==0) & (t['input_mask']==1)).sum(1).long()
+    L,p = ids.shape[1],config['mask_prob']
+    masked,slots,weights = apply_mask(ids, t['drawn_positions'].long(), n_used(lens, L, p), t['replace_uniform'], mask_id)
+    return (ids,lens,n_a,masked,slots),weights
+
+def fed_sampler(t, config):
+    "Gumbel sampling with the recorded uniform numbers."
+    def sample(logits, log_probs, targets):
+        return gumbel_sample(sharpen(logits, targets, config['temperature'], config['disallow_correct']), t['gumbel_uniform'])
+    return sample
+
+def close(a, b, tol, what=''):
+    a,b = (np.asarray(x.detach() if isinstance(x, torch.Tensor) else x) for x in (a, b))
+    assert a.shape==b.shape, (what, a.shape, b.shape)
+    assert np.abs(a-b).max()<=tol, (what, np.abs(a-b).max())
+
+def compare(model, t, out_ref, config, special, loss_ref):
+    "One forward pass against the recorded outputs; returns the total loss."
+    xb,weights = inputs(t, config, special['[MASK]'])
+    model.sample = fed_sampler(t, config)
+    out = model.eval()(*xb)
+    on = weights.bool().numpy()
+    np.testing.assert_array_equal(xb[3], out_ref['masked_input_ids'])
+    np.testing.assert_array_equal(xb[4], out_ref['masked_lm_positions'])
+    np.testing.assert_array_equal(out.sampled.numpy()[on], out_ref['sampled_ids'][on])
+    np.testing.assert_array_equal(out.corrupted, out_ref['corrupted_ids'])
+    np.testing.assert_array_equal(out.is_replaced.int(), out_ref['is_fake'])
+    np.testing.assert_array_equal(out.mlm_preds.numpy()[on], out_ref['mlm_preds'][on])
+    real = out.real.numpy()
+    close(out.logits.detach().numpy()[real], out_ref['disc_logits'][real], 2e-5, 'disc_logits')
+    gen,disc = tower_losses(out, weights)
+    total = rtd_loss(out, weights, LossConfig(config['gen_weight'], config['disc_weight']))
+    for a,k in ((gen,'mlm_loss'),(disc,'disc_loss'),(total,'total_loss')): assert a.item()==pytest.approx(float(loss_ref[k]), rel=1e-5), k
+    return xb,total
+
+@pytest.mark.parametrize('name', ['tiny_proj', 'tiny_noproj'])
+def test_checkpoints(name):
+    meta,z = json.load(open(here/f'checkpoints/{name}/meta.json')),np.load(here/f'checkpoints/{name}/batch_and_outputs.npz')
+    config,t = meta['config'],tensors(z)
+    gen,disc = build(config)
+    load_variables(gen, disc, {k:v for k,v in np.load(here/f'checkpoints/{name}/variables.npz').items()})
+    model = RTDModel(gen, disc)
+    with torch.no_grad():
+        xb,_ = compare(model, t, z, config, meta['special_ids'], z)
+        ids,lens,n_a,masked,slots = xb
+        at = torch.arange(ids.shape[1])
+        real = at<lens[:,None]
+        types = ((at>=n_a[:,None]) & real).long()
+        logits = slot_logits(gen, masked, slots, real[:,None,None], types)
+        on = (torch.arange(slots.shape[1])<n_used(lens, ids.shape[1], config['mask_prob'])[:,None]).numpy()
+        close(logits.numpy()[on], z['mlm_logits'][on], 2e-5, 'mlm_logits')
+        for tower,key,x in ((gen,'generator',masked),(disc,'electra',torch.from_numpy(z['corrupted_ids']).long())):
+            last = encode(tower.electra, x, real[:,None,None], types)
+            close(last.numpy()[real.numpy()], z[f'{key}/all_layers'][-1][real.numpy()], 2e-5, key)
+
+ties = dict(tied_generator='all', untied_embeddings='none')
+names = ['electra', 'mask_25', 'weights', 'tied_generator', 'untied_embeddings', 'disallow_correct', 'temperature_half', 'temperature_two', 'generator_half_depth']
+
+@pytest.mark.parametrize('name', names)
+def test_objectives(name):
+    index,z = json.load(open(here/'objectives/index.json'))[name],np.load(here/f'objectives/{name}.npz')
+    config,out_ref = index['config'],group(z, 'out/')
+    gen,disc = build(config, ties.get(name, 'embeddings'))
+    load_variables(gen, disc, group(z, 'var/'))
+    _,total = compare(RTDModel(gen, disc), tensors(z), out_ref, config, index['special_ids'], out_ref)
+    total.backward()
+    params = {k:dict(m.named_parameters(remove_duplicate=False)) for k,m in dict(generator=gen, discriminator=disc).items()}
+    for k,g in group(z, 'grad/').items():
+        tower,key = hf_name(k)
+        g = to_hf(k, g)
+        close(params[tower][key].grad, g, 1e-4*max(g.abs().max().item(), 1e-3), k)
+
+def test_trajectory():
+    "Twenty steps of official pre-training."
+    index,z = json.load(open(here/'trajectories/index.json'))['paper_lr'],np.load(here/'trajectories/paper_lr.npz')
+    config = index['config']
+    gen,disc = build(config)
+    load_variables(gen, disc, group(z, 'init/'))
+    model = RTDModel(gen, disc).train()
+    cfg = OptimConfig(lr=config['learning_rate'], warmup=config['num_warmup_steps'], wd=config['weight_decay_rate'])
+    decays,spared = decay_groups(model)
+    opt = _make_opt([decays,spared], cfg.lr, cfg)
+    decayed = {id(p) for p in decays}
+    params = {k:dict(m.named_parameters(remove_duplicate=False)) for k,m in dict(generator=gen, discriminator=disc).items()}
+    for k,d in index['weight_decay'].items(): assert (id(params[hf_name(k)[0]][hf_name(k)[1]]) in decayed)==d, k
+    for s in range(20):
+        t = {k:torch.from_numpy(z[k][s]) for k in z.files if '/' not in k}
+        ids,lens = t['input_ids'].long(),t['input_mask'].sum(1).long()
+        n_a = ((t['segment_ids']==0) & (t['input_mask']==1)).sum(1).long()
+        slots,weights = t['masked_lm_positions'].long(),t['masked_lm_weights'].float()
+        model.sample = lambda logits,log_probs,targets: t['sampled_ids'].long()
+        out = model(ids, lens, n_a, t['masked_input_ids'].long(), slots)
+        np.testing.assert_array_equal(out.is_replaced.int(), t['is_fake'])
+        loss = rtd_loss(out, weights)
+        opt.zero_grad()
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), cfg.clip)
+        lr = lr_at(s, config['num_train_steps'], cfg.lr, cfg.warmup)
+        assert lr==pytest.approx(float(z['rec/lr'][s]), rel=1e-6, abs=1e-12)
+        assert loss.item()==pytest.approx(float(z['rec/total_loss'][s]), rel=1e-4)
+        assert norm.item()==pytest.approx(float(z['rec/global_norm'][s]), rel=1e-3)
+        opt.set_hyper('lr', lr)
+        opt.step()
+        if s in (0, 4, 19):
+            for k,v in group(z, f'after{s+1}/').items(): close(params[hf_name(k)[0]][hf_name(k)[1]], to_hf(k, v), 1e-4, (s, k))
+
+def test_initial_values():
+    "Spread and range of every array at real size."
+    ref = json.load(open(here/'initial_values.json'))['variables']
+    torch.manual_seed(0)
+    gen,disc = get_models(ModelConfig(n_layers=2), 30522)
+    params = {k:dict(m.named_parameters(remove_duplicate=False)) for k,m in dict(generator=gen, discriminator=disc).items()}
+    for k,r in ref.items():
+        p = params[hf_name(k)[0]][hf_name(k)[1]].detach()
+        assert sorted(p.shape)==sorted(r['shape']), k
+        assert p.std(correction=0).item()==pytest.approx(r['sd'], rel=.15 if p.numel()<1000 else .05, abs=1e-9), k
+        assert p.abs().max().item()<=max(abs(r['min']), abs(r['max']))*1.06+1e-9, k
+
+@pytest.mark.parametrize('name', ['small', 'base', 'large', 'small_pp'])
+def test_parameter_counts(name):
+    from electra_nb.pretraining import recipes
+    ref = json.load(open(here/'parameter_counts.json'))[name]
+    with torch.device('meta'):
+        from transformers import ElectraForMaskedLM, ElectraForPreTraining
+        from electra_nb.model import electra_configs, tie_towers
+        g,d = electra_configs(recipes[name])
+        gen,disc = ElectraForMaskedLM(g),ElectraForPreTraining(d)
+    tie_towers(gen, disc)
+    counts = count_parameters(gen, disc)
+    assert counts=={k:ref[k] for k in counts}
+    assert n_slots(recipes[name].max_len, recipes[name].mask_prob)==dict(small=19, base=79, large=130, small_pp=79)[name]
+
+@pytest.mark.parametrize('lower', [1, 0])
+@pytest.mark.parametrize('strip', [1, 0])
+@pytest.mark.parametrize('vocab', ['bert', 'small'])
+def test_tokenizer(vocab, lower, strip):
+    "The Rust tokenizer gives the ids of the original Python one, also for odd strings."
+    file = dict(bert='vocab_bert_uncased.txt', small='vocab_small.txt')[vocab]
+    encode = line_encoder(load_tokenizer(here/file, lower=bool(lower), strip_accents=bool(strip)))
+    for case in json.load(open(here/'tokenizer.json'))[f'{vocab}_lower{lower}_strip{strip}']: assert encode([case['text']])[0]==case['ids'], case['text']

@@ -1,0 +1,132 @@
+"Whole processes: the main job, the command, kill and resume, no network, silence when piped."
+import json, os, re, signal, subprocess, sys, time
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+text = '\n\n'.join(f'The {a} {v} the {b} in the {c}.\nThen the {b} {v} a {a} near the {c}.\nEvery {c} has a {b} and a {a}.' for a in ('baker','fisher','doctor','sailor')
+    for v in ('sees','asks','helps') for b in ('teacher','miller','driver') for c in ('town','harbour','library'))
+common = "steps=30, bs=4, max_len=32, eval_every=10, log_every=5, save_every=5, device='cpu'"
+
+def env(tmp, **kw): return {**os.environ, 'ELECTRA_NB_CACHE':str(tmp/'cache'), 'HF_HOME':str(tmp/'hf'), 'CUDA_VISIBLE_DEVICES':'', 'OMP_NUM_THREADS':'1', **kw}
+
+def start(tmp, code, **kw): return subprocess.Popen([sys.executable, '-c', code], cwd=tmp, env=env(tmp, **kw), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+def run(tmp, code, **kw):
+    p = start(tmp, code, **kw)
+    out,err = p.communicate(timeout=300)
+    return p.returncode,out,err
+
+def job(out, extra=''): return f"from electra_nb import pretrain; pretrain(corpus='texts.txt', out={out!r}, {common}{extra})"
+
+def weights(run): return {f'{t}.{k}':v for t in ('generator','discriminator') for k,v in load_file(run/t/'model.safetensors').items()}
+
+def timeless(run): return [{k:v for k,v in json.loads(l).items() if k not in ('tokens_per_s','seconds')} for l in open(run/'log.jsonl')]
+
+@pytest.fixture(scope='module')
+def tmp(tmp_path_factory):
+    "A folder with a corpus and one uninterrupted run."
+    tmp = tmp_path_factory.mktemp('runs')
+    (tmp/'texts.txt').write_text(text)
+    rc,out,err = run(tmp, job('whole'))
+    assert rc==0, err
+    (tmp/'out.txt').write_text(out)
+    (tmp/'err.txt').write_text(err)
+    return tmp
+
+def test_quiet_and_complete(tmp):
+    "Piped output has no control characters, nothing is printed on stderr, no warning, and everything is in the folder."
+    out,err = (tmp/'out.txt').read_text(),(tmp/'err.txt').read_text()
+    assert err=='' and '\r' not in out and '\x1b' not in out and 'Warning' not in out
+    assert 'step 30/30' in out and 'whole/discriminator' in out
+    names = {p.name for p in (tmp/'whole').iterdir()}
+    assert {'recipe.json','log.jsonl','curves.png','README.md','tokenizer','generator','discriminator','checkpoints'}<=names
+    assert str(tmp) not in (tmp/'whole'/'recipe.json').read_text()+(tmp/'whole'/'README.md').read_text()
+
+def test_next_command(tmp):
+    "The command that the run prints at its end works, offline and without this package."
+    line = next(l for l in (tmp/'out.txt').read_text().splitlines() if 'python -c' in l).strip()
+    code = re.fullmatch(r'python -c "(.*)"', line)[1]
+    p = subprocess.run([sys.executable, '-c', code], cwd=tmp, env=env(tmp, HF_HUB_OFFLINE='1'), capture_output=True, text=True)
+    assert p.returncode==0 and p.stdout.count('score')==5, p.stderr
+
+def test_plain_transformers(tmp):
+    "Both folders load without this package and without missing or unexpected weights."
+    code = """
+import sys
+from transformers import AutoModelForPreTraining, AutoModelForMaskedLM, AutoTokenizer
+for cls,name in ((AutoModelForPreTraining,'discriminator'),(AutoModelForMaskedLM,'generator')):
+    m,info = cls.from_pretrained(f'whole/{name}', output_loading_info=True)
+    assert not any(info[k] for k in ('missing_keys','unexpected_keys','mismatched_keys')), info
+    AutoTokenizer.from_pretrained(f'whole/{name}')
+assert 'electra_nb' not in sys.modules"""
+    rc,_,err = run(tmp, code, HF_HUB_OFFLINE='1')
+    assert rc==0, err
+
+def test_no_network(tmp):
+    "With local data nothing is asked of the network."
+    block = "import socket\ndef no(*a, **k): raise RuntimeError('network')\nsocket.socket.connect = socket.getaddrinfo = no\n"
+    rc,_,err = run(tmp, block+job('offline').replace('steps=30', 'steps=5'))
+    assert rc==0, err
+
+def test_killed_and_resumed(tmp):
+    "kill -9 at several moments; the same command goes on; weights and log end up bit-equal."
+    for n in (3, 9, 16, 23):
+        p = start(tmp, job('killed'))
+        end = time.time()+120
+        while time.time()<end and p.poll() is None:
+            log = tmp/'killed'/'log.jsonl'
+            if log.exists() and any(l.startswith('{') and json.loads(l)['step']>=n for l in log.read_text().splitlines() if l.endswith('}')): break
+            time.sleep(.01)
+        p.send_signal(signal.SIGKILL)
+        p.communicate()
+    rc,out,err = run(tmp, job('killed'))
+    assert rc==0, err
+    a,b = weights(tmp/'whole'),weights(tmp/'killed')
+    assert [k for k in a if not a[k].equal(b[k])]==[]
+    assert timeless(tmp/'whole')==timeless(tmp/'killed')
+    assert not list((tmp/'killed'/'checkpoints').glob('.*'))
+
+@pytest.mark.parametrize('sig,code', [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_signals(tmp, sig, code):
+    "A signal finishes the step, saves, says how to go on, and sets the exit code."
+    name = f'signal{code}'
+    cmd = f"electra_pretrain --corpus texts.txt --out {name} --steps 100000 --bs 4 --max_len 32 --log_every 5 --save_every 100000 --device cpu".split()
+    p = subprocess.Popen([str(Path(sys.executable).parent/cmd[0]), *cmd[1:]], cwd=tmp, env=env(tmp), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    end = time.time()+120
+    while time.time()<end and not ((tmp/name/'log.jsonl').exists() and (tmp/name/'log.jsonl').stat().st_size): time.sleep(.05)
+    p.send_signal(sig)
+    out,err = p.communicate(timeout=60)
+    assert p.returncode==code, (out, err)
+    assert 'goes on from there' in out
+    assert len(list((tmp/name/'checkpoints').glob('step_*')))>=1
+
+def test_one_writer(tmp):
+    "A second process in the same folder is refused."
+    p = start(tmp, job('locked').replace('steps=30', 'steps=100000'))
+    end = time.time()+120
+    while time.time()<end and not (tmp/'locked'/'log.jsonl').exists(): time.sleep(.05)
+    rc,_,err = run(tmp, job('locked').replace('steps=30', 'steps=100000'))
+    p.kill()
+    p.communicate()
+    assert rc!=0 and 'another process' in err
+
+def test_command(tmp):
+    "The command shows its options, refuses unknown ones, and trains."
+    exe = str(Path(sys.executable).parent/'electra_pretrain')
+    go = lambda *a: subprocess.run([exe, *a], cwd=tmp, env=env(tmp), capture_output=True, text=True)
+    text = go('--help').stdout
+    assert '--mask_prob' in text and 'Table 6' in text
+    assert go('--version').stdout.strip()[0].isdigit()
+    bad = go('--max_steps', '3')
+    assert bad.returncode==2 and "did you mean 'steps'" in bad.stderr and 'Traceback' not in bad.stderr
+    good = go('tiny', '--corpus', 'texts.txt', '--out', 'cli', '--steps', '5', '--bs', '4', '--max_len', '32', '--no-replacement', '--carry_overflow')
+    assert good.returncode==0, good.stderr
+    r = json.loads((tmp/'cli'/'recipe.json').read_text())['recipe']
+    assert (r['replacement'],r['carry_overflow'],r['steps'])==(False,True,5)
+
+def test_import_is_cheap():
+    "`import electra_nb` loads neither torch nor fastai."
+    code = "import sys, electra_nb; assert not {'torch','fastai','transformers'} & set(sys.modules), 'heavy import'; assert 'pretrain' in dir(electra_nb)"
+    assert subprocess.run([sys.executable, '-c', code]).returncode==0

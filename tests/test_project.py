@@ -1,0 +1,38 @@
+"The project itself: README, notebooks, forbidden calls."
+import json, re
+from pathlib import Path
+
+root = Path(__file__).parent.parent
+nbs = sorted((root/'nbs').rglob('*.ipynb'))
+
+def cells(nb): return json.loads(nb.read_text())['cells']
+
+def test_readme_is_index():
+    "README.md is the text of index.ipynb."
+    text = '\n\n'.join(''.join(c['source']).strip() for c in cells(root/'nbs'/'index.ipynb') if c['cell_type']=='markdown')
+    assert (root/'README.md').read_text()==text+'\n'
+
+def test_readme_links():
+    "Local links of the README lead somewhere."
+    for link in re.findall(r'\]\(([^)#]+)\)', (root/'README.md').read_text()):
+        if not link.startswith('http'): assert (root/link).exists(), link
+
+def test_no_pickle_or_remote_code():
+    "Nothing in the package unpickles, evaluates or runs code from elsewhere."
+    bad = re.compile(r'\bpickle\b|torch\.load\(|\beval\(|\bexec\(|yaml\.load|allow_pickle|extractall|shell=True|trust_remote_code=True')
+    for py in (root/'electra_nb').glob('*.py'):
+        hits = [l for l in py.read_text().splitlines() if bad.search(l) and not l.strip().startswith('#') and '.eval()' not in l]
+        assert hits==[], (py.name, hits)
+
+def test_outputs_are_clean():
+    "Stored outputs show no path of a machine, no warning and no traceback."
+    for nb in nbs:
+        out = json.dumps([c.get('outputs', []) for c in cells(nb)])
+        assert not re.search(r'/(root|home|tmp|Users)/|Warning|Traceback', out), nb.name
+
+def test_figures_have_files():
+    "The README's table of the built-in run shows the figures of its file."
+    r = json.loads((root/'results'/'tiny.json').read_text())
+    text = (root/'README.md').read_text()
+    for k in ('mask_accuracy','disc_auc','probe_auc'):
+        for s in r['seeds']: assert f"{s['valid'][k]:.3f}" in text, (k, s['seed'])
