@@ -6,19 +6,19 @@
 __all__ = ['parts', 'recipes', 'Recipe', 'make_recipe', 'run_identity', 'differences', 'model_card', 'option_docs', 'explicit',
            'pretrain', 'make_parser', 'cli']
 
-# %% ../nbs/09_pretraining.ipynb #52b58c81
+# %% ../nbs/09_pretraining.ipynb #998c395d
 import argparse, difflib, inspect, json, os, platform, sys, tempfile, time, torch
 from dataclasses import asdict, dataclass, fields, replace
 from . import __version__
 from .checkpoints import newest_checkpoint, write_folder
-from .corpus import get_corpus, hash_texts
+from .corpus import get_corpus, hash_texts, iterable_corpus
 from .examples import ExamplesConfig, build_examples, check_examples_config, report_card
 from .masking import MaskConfig, check_mask_config
 from .model import ModelConfig, check_model_config, count_parameters, get_models, save_tower, sizes
 from .optim import OptimConfig, check_optim_config
 from .rtd import LossConfig, SampleConfig, check_sample_config, rtd
-from .tokenizer import VocabConfig, get_tokenizer, load_tokenizer, tokenizer_fingerprint
-from .training import TrainConfig, check_train_config, pretrain_learner, quiet, read_log, train
+from .tokenizer import VocabConfig, get_tokenizer, load_tokenizer, sample_texts, tokenizer_fingerprint
+from .training import TrainConfig, check_train_config, logger, pretrain_learner, quiet, read_log, train
 from fastai.basics import Learner
 from fastcore.docments import docments
 from filelock import FileLock, Timeout
@@ -160,29 +160,25 @@ def model_card(
     metrics = [(k, f'{v:.4f}') for k,v in valid[-1]['valid'].items()] if valid else []
     return _card.format(size=info['size'], corpus=info['corpus'], version=info['versions']['electra_nb'], mask=tok.mask_token, rows=table(rows), metrics=table(metrics), changes=changes)
 
-# %% ../nbs/09_pretraining.ipynb #f6cb73d5
-def _say(*lines):
-    for l in lines: print(l, flush=True)
-
-def _prepare(recipe, corpus, tokenizer, out, cache, **corpus_options):
-    "Corpus, tokenizer and examples of a run."
-    c = get_corpus(corpus, **corpus_options)
-    size = f', {c.n_bytes/1e6:.1f} MB' if c.n_bytes else ''
-    _say(f'corpus: {c.name}{size}')
+# %% ../nbs/09_pretraining.ipynb #b0385960
+def _prepare(recipe, c, tokenizer, out, cache):
+    "Tokenizer and examples of a run."
+    logger.info(f'corpus: {c.name}'+(f', {c.n_bytes/1e6:.1f} MB' if c.n_bytes else ''))
     kept = out/'tokenizer' if out and (out/'tokenizer'/'tokenizer.json').exists() else None
     source = c.tokenizer if tokenizer is None else tokenizer
     tok = load_tokenizer(kept) if kept and source is None else get_tokenizer(source, c, recipe)
     train_set,valid_set = build_examples(c, tok, recipe, cache, progress=not quiet())
     card = report_card(train_set, recipe.steps*recipe.bs)
-    _say(f"text: {card['documents']:,} documents, {card['tokens']:,} tokens in {card['rows']:,} rows; {card['cut_off']:.1%} cut off, {card['padding']:.1%} padding, "
+    logger.info(f"text: {card['documents']:,} documents, {card['tokens']:,} tokens in {card['rows']:,} rows; {card['cut_off']:.1%} cut off, {card['padding']:.1%} padding, "
         f"{card['unk']:.2%} [UNK]; read {card['epochs']:.2g} times; {len(valid_set):,} rows held out")
-    return c,tok,train_set,valid_set,card
+    if len(valid_set)<32: logger.info('few rows are held out, so the figures on them will be noisy; valid=0.1 holds out more')
+    return tok,train_set,valid_set,card
 
 def _learner(recipe, tok, train_set, valid_set, device):
     torch.manual_seed(recipe.seed)
     gen,disc = get_models(recipe, len(tok), tok.pad_token_id)
     n = count_parameters(gen, disc)
-    _say(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
+    logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     return pretrain_learner(train_set, valid_set, tok, rtd(gen, disc, tok, recipe, recipe, recipe), recipe, recipe, device)
 
 # %% ../nbs/09_pretraining.ipynb #51fc7890
@@ -200,7 +196,7 @@ def explicit(f):
     f.__doc__ = f.__doc__+"\n\nConstants of the recipe, each with the size's own value unless it is given:\n"+'\n'.join(lines)
     return f
 
-# %% ../nbs/09_pretraining.ipynb #fde6cfd7
+# %% ../nbs/09_pretraining.ipynb #46d721b4
 @explicit
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large' or 'small_pp'
@@ -220,57 +216,57 @@ def pretrain(
     "Pre-train a text encoder by replaced-token detection."
     recipe = make_recipe(size, **options)
     if resume not in ('auto',True,False): raise ValueError(f"resume={resume!r} is unknown: choose 'auto', True or False")
-    if dry_run: return _dry_run(size, recipe, corpus, tokenizer, device, text_column=text_column, whole_files=whole_files, stream=stream)
+    if out is not None: _check_out(Path(out).expanduser())
+    c = get_corpus(corpus, text_column, whole_files, stream)
+    if dry_run: return _dry_run(size, recipe, c, tokenizer, device)
     if out is None:
-        what = corpus if isinstance(corpus, (str,os.PathLike,type(None))) else corpus.fingerprint if hasattr(corpus, 'fingerprint') else type(corpus).__name__
+        what = corpus if isinstance(corpus, (str,os.PathLike,type(None))) else c.fingerprint
         out = f"runs/{size}-{hash_texts([str(what), str(tokenizer), json.dumps({k:v for k,v in asdict(recipe).items() if k not in _free})])[:6]}"
     out = Path(out).expanduser()
     _check_out(out)
-    c,tok,train_set,valid_set,card = _prepare(recipe, corpus, tokenizer, out, cache, text_column=text_column, whole_files=whole_files, stream=stream)
+    tok,train_set,valid_set,card = _prepare(recipe, c, tokenizer, out, cache)
     learn = _learner(recipe, tok, train_set, valid_set, device)
     out.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(out/'.lock', timeout=0): return _run(size, recipe, out, c, tok, card, learn, resume, max_hours)
     except Timeout: raise RuntimeError(f"another process is training in {out}: wait for it, or pass another out=") from None
 
-# %% ../nbs/09_pretraining.ipynb #395220e9
+# %% ../nbs/09_pretraining.ipynb #1872220d
 def _run(size, recipe, out, c, tok, card, learn, resume, max_hours):
     _claim(out, run_identity(size, recipe, c, tok), resume)
     tok.save_pretrained(out/'tokenizer')
     start = newest_checkpoint(out/'checkpoints')
-    _say(f"run: {out}"+(f", going on from {start.name}" if start else ''))
+    logger.info(f"run: {out}"+(f", going on from {start.name}" if start else ''))
     threads = torch.get_num_threads()
     if recipe.threads: torch.set_num_threads(recipe.threads)
     try: stopped = train(learn, out, tok, recipe, recipe, max_hours)
     finally: torch.set_num_threads(threads)
     if stopped:
-        _say(f"stopped ({stopped}) after step {learn.n_updates} of {recipe.steps}, and saved. The same call goes on from there.")
+        logger.info(f"stopped ({stopped}) after step {learn.n_updates} of {recipe.steps}, and saved. The same call goes on from there.")
         if stopped=='SIGINT': raise KeyboardInterrupt
         if stopped=='SIGTERM': sys.exit(143)
         return learn
     for name in ('generator','discriminator'): write_folder(out/name, partial(save_tower, getattr(learn.model, name), tok=tok))
     (out/'README.md').write_text(model_card(out, card, tok), encoding='utf-8')
-    _say(f"finished: {out}/discriminator is the encoder, {out}/generator the masked language model, {out}/curves.png the curves.", "Next, let the generator fill a gap:",
-        f'''  python -c "from transformers import pipeline; print(*pipeline('fill-mask', '{out}/generator')('Returns the {tok.mask_token} of the array.'), sep='\\n')"''')
+    logger.info(f"finished: {out}/discriminator is the encoder, {out}/generator the masked language model, {out}/curves.png the curves.\nNext, let the generator fill a gap:")
+    code = f"from transformers import pipeline; print(*pipeline('fill-mask', '{out}/generator')('Returns the {tok.mask_token} of the array.'), sep='\\n')"
+    logger.info(f'  python -c "{code}"')
     return learn
 
-# %% ../nbs/09_pretraining.ipynb #1120358b
-def _dry_run(size, recipe, corpus, tokenizer, device, n_chars=3_000_000, **corpus_options):
+# %% ../nbs/09_pretraining.ipynb #a137d511
+def _dry_run(size, recipe, c, tokenizer, device, n_chars=3_000_000):
     "Report on a run without starting it."
-    from electra_nb.corpus import iterable_corpus
-    from electra_nb.tokenizer import sample_texts
-    c = get_corpus(corpus, **corpus_options)
     head = iterable_corpus(sample_texts(c, n_chars), c.name)
     with tempfile.TemporaryDirectory() as tmp:
         small = replace(recipe, valid=max(recipe.valid, .05))
-        _,tok,train_set,valid_set,card = _prepare(small, head, c.tokenizer if tokenizer is None else tokenizer, None, tmp)
+        tok,train_set,valid_set,_ = _prepare(small, head, c.tokenizer if tokenizer is None else tokenizer, None, tmp)
         learn = _learner(replace(recipe, eval_every=3, eval_batches=1), tok, train_set, valid_set, device)
         with learn.no_bar(), learn.no_logging():
             learn.fit(1)
             start = time.perf_counter()
             learn.fit(1)
             took = (time.perf_counter()-start)/3
-        _say(f"dry run of {size}: about {took:.3g} s a step, {took*recipe.steps/3600:.3g} hours for {recipe.steps:,} steps; nothing was written")
+        logger.info(f"dry run of {size}, on the first {n_chars/1e6:g} million characters at most: about {took:.3g} s a step, {took*recipe.steps/3600:.3g} hours for {recipe.steps:,} steps; nothing was written")
     return learn
 
 # %% ../nbs/09_pretraining.ipynb #b116bf46

@@ -7,8 +7,8 @@ __all__ = ['sharpen', 'gumbel_sample', 'inverse_cdf_sample', 'SampleConfig', 'ch
            'RTDOutput', 'RTDModel', 'LossConfig', 'tower_losses', 'rtd_loss', 'MaskTokens', 'SampleTokens', 'RTDLoss',
            'rtd', 'TokenView', 'look', 'rtd_rows']
 
-# %% ../nbs/06_rtd.ipynb #e55a8512
-import html, sys, torch
+# %% ../nbs/06_rtd.ipynb #56019f78
+import html, os, sys, torch
 import torch.nn.functional as F
 from .examples import ExamplesDL
 from .masking import MaskConfig, check_mask_config, mask_tokens
@@ -208,7 +208,7 @@ def rtd(
     "Replaced token detection, as arguments for fastai's `Learner`."
     return dict(model=RTDModel(gen, disc), loss_func=partial(rtd_loss, cfg=loss), cbs=[MaskTokens(tok, mask), SampleTokens(sample), RTDLoss(loss)])
 
-# %% ../nbs/06_rtd.ipynb #e23fef75
+# %% ../nbs/06_rtd.ipynb #8473a6a4
 _styles = dict(masked=('·','·','#8884','90'), replaced=('*','*','#e6690088','33'), same=('=','=','#0080ff66','34'), detected=('*','*','#0080ff88','34'),
     missed=('*','?','#e6690088','33'), alarm=('!','!','#ccaa0066','35')) # signs before and after, background, terminal colour
 
@@ -235,7 +235,7 @@ class TokenView:
         return f'<table>{cells}</table>'
 
     def __str__(self):
-        mark = self._ansi if sys.stdout.isatty() else self._sign
+        mark = self._ansi if sys.stdout.isatty() and 'NO_COLOR' not in os.environ else self._sign
         width = max(len(n) for n,_,_ in self.rows)
         return '\n'.join(f'{n:<{width}}  {self._words(t, k, mark)}' for n,t,k in self.rows)
     __repr__ = __str__
