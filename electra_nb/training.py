@@ -254,12 +254,13 @@ class StepBar(Callback):
     def after_step(self): self.bar.update(1)
     def after_fit(self): self.bar.close()
 
-# %% ../nbs/08_training.ipynb #d0688cec
+# %% ../nbs/08_training.ipynb #316abd57
 def precision_cbs(
     precision:str, # as in `TrainConfig`
     device:torch.device, # where the model is
 ) -> list: # callbacks
     "Mixed precision, if any."
+    if precision in ('bf16','fp16') and device.type!='cuda': raise ValueError(f"precision={precision!r} needs a GPU: on a {device.type.upper()} it would be slower than 'fp32'")
     if precision=='auto': precision = 'fp32' if device.type!='cuda' else 'bf16' if torch.cuda.is_bf16_supported() else 'fp16'
     return [] if precision=='fp32' else [MixedPrecision(amp_mode=AMPMode.BF16 if precision=='bf16' else AMPMode.FP16)]
 
