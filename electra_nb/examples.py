@@ -114,7 +114,7 @@ def pack_block(
     return flat,lens,n_a,Counter(documents=len(docs), lines=sum(map(len,lines)), rows=len(rows), single=int((lens==n_a).sum()),
         tokens_in=n_in, tokens_packed=len(flat)-n_special, special=n_special, unk=n_unk)
 
-# %% ../nbs/03_examples.ipynb #74011b6f
+# %% ../nbs/03_examples.ipynb #39323727
 class Examples:
     "Packed rows of one split, memory-mapped."
     def __init__(self,
@@ -128,6 +128,8 @@ class Examples:
         self.ids = np.memmap(self.path/f'{split}.ids', dtype=self.header['dtype'], mode='r')
         self.offsets = np.memmap(self.path/f'{split}.offsets', dtype=np.uint64, mode='r')
         self.n_a = np.memmap(self.path/f'{split}.n_a', dtype=np.uint16, mode='r')
+        if len(self.offsets)!=len(self.n_a)+1 or int(self.offsets[-1])!=len(self.ids):
+            raise ValueError(f"{self.path}: {split} is damaged; delete this folder, and it will be made again")
 
     def __len__(self): return len(self.n_a)
     def __getitem__(self, i): return np.array(self.ids[int(self.offsets[i]):int(self.offsets[i+1])]),int(self.n_a[i])

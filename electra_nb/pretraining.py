@@ -91,21 +91,22 @@ def differences(
     a,b = flat(there),flat(json.loads(json.dumps(asked)))
     return [f'{k}: there {a.get(k)!r}, asked for {b.get(k)!r}' for k in {**a, **b} if a.get(k)!=b.get(k)]
 
-# %% ../nbs/09_pretraining.ipynb #2891834a
-def _check_out(out):
+# %% ../nbs/09_pretraining.ipynb #2addafe5
+def _check_out(out, resume):
     "Refuse an output folder that cannot be used, before any work."
+    there = (out/'recipe.json').exists()
+    if resume is True and not there: raise ValueError(f"resume=True, but {out} holds no run: check out=, or pass resume='auto'")
+    if resume is False and there: raise ValueError(f"{out} already holds a run: pass another out=, delete the folder, or let it go on with resume='auto'")
     if out.exists() and not out.is_dir(): raise ValueError(f"out={str(out)!r} is a file: name a folder")
     if out.is_dir() and any(p.name!='.lock' for p in out.iterdir()) and not (out/'recipe.json').exists():
         raise ValueError(f"out={str(out)!r} has other things in it and is no run folder: name a new or empty folder")
 
-def _claim(out, identity, resume):
+def _claim(out, identity):
     "Take a run folder, new or to be continued."
     path = out/'recipe.json'
     if path.exists():
-        if resume is False: raise ValueError(f"{out} already holds a run: pass another out=, delete the folder, or let it go on with resume='auto'")
         diff = differences(json.loads(path.read_text()), identity)
         if diff: raise ValueError(f"{out} holds a run of another recipe; pass another out=. Differences:\n  "+'\n  '.join(diff))
-    elif resume is True: raise ValueError(f"resume=True, but {out} holds no run: check out=, or pass resume='auto'")
     else:
         tmp = out/'.recipe.tmp'
         tmp.write_text(json.dumps(dict(**identity, versions=_versions()), indent=1))
@@ -160,13 +161,14 @@ def model_card(
     metrics = [(k, f'{v:.4f}') for k,v in valid[-1]['valid'].items()] if valid else []
     return _card.format(size=info['size'], corpus=info['corpus'], version=info['versions']['electra_nb'], mask=tok.mask_token, rows=table(rows), metrics=table(metrics), changes=changes)
 
-# %% ../nbs/09_pretraining.ipynb #b0385960
+# %% ../nbs/09_pretraining.ipynb #4dad0603
 def _prepare(recipe, c, tokenizer, out, cache):
     "Tokenizer and examples of a run."
     logger.info(f'corpus: {c.name}'+(f', {c.n_bytes/1e6:.1f} MB' if c.n_bytes else ''))
     kept = out/'tokenizer' if out and (out/'tokenizer'/'tokenizer.json').exists() else None
     source = c.tokenizer if tokenizer is None else tokenizer
     tok = load_tokenizer(kept) if kept and source is None else get_tokenizer(source, c, recipe)
+    tok.model_max_length = recipe.max_positions
     train_set,valid_set = build_examples(c, tok, recipe, cache, progress=not quiet())
     card = report_card(train_set, recipe.steps*recipe.bs)
     logger.info(f"text: {card['documents']:,} documents, {card['tokens']:,} tokens in {card['rows']:,} rows; {card['cut_off']:.1%} cut off, {card['padding']:.1%} padding, "
@@ -196,7 +198,7 @@ def explicit(f):
     f.__doc__ = f.__doc__+"\n\nConstants of the recipe, each with the size's own value unless it is given:\n"+'\n'.join(lines)
     return f
 
-# %% ../nbs/09_pretraining.ipynb #46d721b4
+# %% ../nbs/09_pretraining.ipynb #163a6f05
 @explicit
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large' or 'small_pp'
@@ -216,24 +218,24 @@ def pretrain(
     "Pre-train a text encoder by replaced-token detection."
     recipe = make_recipe(size, **options)
     if resume not in ('auto',True,False): raise ValueError(f"resume={resume!r} is unknown: choose 'auto', True or False")
-    if out is not None: _check_out(Path(out).expanduser())
+    if out is not None: _check_out(Path(out).expanduser(), resume)
     c = get_corpus(corpus, text_column, whole_files, stream)
     if dry_run: return _dry_run(size, recipe, c, tokenizer, device)
     if out is None:
         what = corpus if isinstance(corpus, (str,os.PathLike,type(None))) else c.fingerprint
         out = f"runs/{size}-{hash_texts([str(what), str(tokenizer), json.dumps({k:v for k,v in asdict(recipe).items() if k not in _free})])[:6]}"
     out = Path(out).expanduser()
-    _check_out(out)
+    _check_out(out, resume)
     tok,train_set,valid_set,card = _prepare(recipe, c, tokenizer, out, cache)
     learn = _learner(recipe, tok, train_set, valid_set, device)
     out.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(out/'.lock', timeout=0): return _run(size, recipe, out, c, tok, card, learn, resume, max_hours)
+        with FileLock(out/'.lock', timeout=0): return _run(size, recipe, out, c, tok, card, learn, max_hours)
     except Timeout: raise RuntimeError(f"another process is training in {out}: wait for it, or pass another out=") from None
 
-# %% ../nbs/09_pretraining.ipynb #1872220d
-def _run(size, recipe, out, c, tok, card, learn, resume, max_hours):
-    _claim(out, run_identity(size, recipe, c, tok), resume)
+# %% ../nbs/09_pretraining.ipynb #01899545
+def _run(size, recipe, out, c, tok, card, learn, max_hours):
+    _claim(out, run_identity(size, recipe, c, tok))
     tok.save_pretrained(out/'tokenizer')
     start = newest_checkpoint(out/'checkpoints')
     logger.info(f"run: {out}"+(f", going on from {start.name}" if start else ''))
@@ -292,11 +294,11 @@ def make_parser() -> argparse.ArgumentParser:
     for k,(part,anno,text) in opts.items(): _add(groups[part], k, anno, None, f"{text} [small: {getattr(recipes['small'], k)}, tiny: {getattr(recipes['tiny'], k)}]")
     return p
 
-# %% ../nbs/09_pretraining.ipynb #f4beb491
+# %% ../nbs/09_pretraining.ipynb #ad33a499
 def cli(
     argv:list=None, # arguments; None: those of the process
 ) -> None:
-    "The command `electra_pretrain`; exit code 2 for wrong input, 130 and 143 after a stop by SIGINT and SIGTERM."
+    "The command `electra_pretrain`; exit code 2 for wrong input, 1 for a failed run, 130 and 143 after a stop by SIGINT and SIGTERM."
     parser = make_parser()
     args,rest = parser.parse_known_args(argv)
     rest = [a for a in rest if a.startswith('-')]
@@ -306,4 +308,5 @@ def cli(
         if 'resume' in kw: kw['resume'] = dict(true=True, false=False).get(kw['resume'].lower(), kw['resume'])
         pretrain(**kw)
     except (ValueError,FileNotFoundError,ConnectionError) as e: parser.exit(2, f'electra_pretrain: {e}\n')
+    except (RuntimeError,FloatingPointError,OSError) as e: parser.exit(1, f'electra_pretrain: {e}\n')
     except KeyboardInterrupt: parser.exit(130)

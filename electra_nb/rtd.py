@@ -240,7 +240,7 @@ class TokenView:
         return '\n'.join(f'{n:<{width}}  {self._words(t, k, mark)}' for n,t,k in self.rows)
     __repr__ = __str__
 
-# %% ../nbs/06_rtd.ipynb #357fd633
+# %% ../nbs/06_rtd.ipynb #8dd1146a
 def _display(view):
     shell = sys.modules.get('IPython') and sys.modules['IPython'].get_ipython()
     if shell: sys.modules['IPython'].display.display(view)
@@ -266,14 +266,16 @@ def rtd_rows(
     i:int, # row of the batch
     verdict:bool=False, # show the discriminator's verdict
 ) -> list: # rows for `TokenView`
-    "The three versions of a text."
+    "The versions of a text, and its labels or the verdict on it."
     ids,lens,_,masked,slots = (o[i].tolist() for o in xb)
     words = lambda x: tok.convert_ids_to_tokens(x[1:lens])
     rep,said,at = out.is_replaced[i].tolist(),(out.logits[i]>0).tolist(),set(slots)-{0}
     kinds = ['detected' if r and s else 'missed' if r else 'alarm' if s else None for r,s in zip(rep, said)] if verdict else \
         ['replaced' if r else 'same' if j in at else None for j,r in enumerate(rep)]
-    return [('masked', words(masked), ['masked' if m!=o else None for m,o in zip(masked, ids)][1:lens]),
-        ('corrupted', words(out.corrupted[i].tolist()), kinds[1:lens]), ('original', words(ids), [None]*(lens-1))]
+    rows = [('original', words(ids), [None]*(lens-1)), ('masked', words(masked), ['masked' if m!=o else None for m,o in zip(masked, ids)][1:lens]),
+        ('corrupted', words(out.corrupted[i].tolist()), kinds[1:lens])]
+    labels = ('labels', ['replaced' if r else '·' for r in rep[1:lens]], ['replaced' if r else None for r in rep[1:lens]])
+    return rows if verdict else [*rows,labels]
 
 # %% ../nbs/06_rtd.ipynb #270c557e
 @patch
