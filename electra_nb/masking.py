@@ -26,13 +26,13 @@ def check_mask_config(
     if not 0<=cfg.keep_prob<1: raise ValueError(f"keep_prob={cfg.keep_prob} is a share: pass a number from 0 to below 1, such as 0.15")
     return cfg
 
-# %% ../nbs/04_masking.ipynb #2ca934fb
+# %% ../nbs/04_masking.ipynb #f499a9f3
 def n_slots(
     max_len:int, # length of a row
     prob:float=0.15, # share of ids with a slot
 ) -> int: # N, at least 1
     "Number of slots in every row (original code)."
-    return max(1, int((prob+.005)*max_len))
+    return min(max_len, max(1, int((prob+.005)*max_len)))
 
 def n_used(
     lens:Tensor, # (bs,) ids in each row, special tokens included

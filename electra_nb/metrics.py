@@ -46,7 +46,15 @@ def bin_counts(
     at = torch.bucketize(scores.float().flatten(), edges.to(scores.device))
     return torch.zeros(len(edges)+1, dtype=torch.float64, device=scores.device).index_add_(0, at, weights.flatten().double())
 
-# %% ../nbs/07a_metrics.ipynb #ebaeccec
+# %% ../nbs/07a_metrics.ipynb #16a2ab77
+def _recall_at(pos, neg, n):
+    "Share of the positives among the `n` highest scores; the bin at the border counts in part."
+    pos,neg = pos.flip(0),neg.flip(0)
+    both = (pos+neg).cumsum(0)
+    part = ((n-(both-pos-neg))/(pos+neg).clamp(min=1e-9)).clamp(0, 1)
+    return ((pos*part).sum()/pos.sum()).item() if pos.sum()>0 else 0.
+
+# %% ../nbs/07a_metrics.ipynb #d4e51e96
 _sums = 'slots mlm_nll mlm_hit sample_hit hidden hidden_hit tokens disc_nll examples example_nll right called replaced called_right'.split()
 
 class RTDMetrics:
@@ -94,13 +102,6 @@ class RTDMetrics:
             disc_auc=roc_area(*hists['own']), probe_auc=roc_area(*hists['probe']) if 'probe' in hists else float('nan'),
             disc_accuracy=share('right', 'tokens'), disc_precision=share('called_right', 'called'), disc_recall=share('called_right', 'replaced'),
             base_rate_recall=_recall_at(*hists['own'], s['replaced']), example_disc_loss=share('example_nll', 'examples'), padded_disc_auc=roc_area(*hists['padded']))
-
-def _recall_at(pos, neg, n):
-    "Share of the positives among the `n` highest scores; the bin at the border counts in part."
-    pos,neg = pos.flip(0),neg.flip(0)
-    both = (pos+neg).cumsum(0)
-    part = ((n-(both-pos-neg))/(pos+neg).clamp(min=1e-9)).clamp(0, 1)
-    return ((pos*part).sum()/pos.sum()).item() if pos.sum()>0 else 0.
 
 # %% ../nbs/07a_metrics.ipynb #e86c1241
 class EvalTowers(Callback):

@@ -41,7 +41,7 @@ sizes = dict(small=ModelConfig(), # rows of the paper's Table 6; `small_pp` is t
     tiny=ModelConfig(hidden_size=64, n_layers=2, n_heads=4, embedding_size=64, max_positions=128, generator_size=1., generator_layers=.5,
         generator_heads=4, dropout=0., attention_dropout=0., init='local'))
 
-# %% ../nbs/05_model.ipynb #732b3499
+# %% ../nbs/05_model.ipynb #ccca11d6
 def check_model_config(
     cfg:ModelConfig,
 ) -> ModelConfig: # the same
@@ -50,6 +50,8 @@ def check_model_config(
     if cfg.init not in ('paper','local'): raise ValueError(f"init={cfg.init!r} is unknown: choose 'paper' or 'local'")
     for k in ('hidden_size','n_layers','embedding_size','max_positions'):
         if not (isinstance(getattr(cfg, k), int) and getattr(cfg, k)>0): raise ValueError(f"{k}={getattr(cfg, k)} must be a whole number above 0")
+    for k in ('n_heads','intermediate_size','generator_heads'):
+        if getattr(cfg, k) is not None and not (isinstance(getattr(cfg, k), int) and getattr(cfg, k)>0): raise ValueError(f"{k}={getattr(cfg, k)} must be a whole number above 0, or None")
     for k in ('dropout','attention_dropout'):
         if not 0<=getattr(cfg, k)<1: raise ValueError(f"{k}={getattr(cfg, k)} is a share: pass a number from 0 to below 1, such as 0.1")
     if cfg.generator_size<=0 or cfg.generator_layers<=0: raise ValueError("generator_size and generator_layers are shares of the discriminator's size: pass numbers above 0, such as 0.25")
@@ -70,8 +72,11 @@ def electra_configs(
     disc = ElectraConfig(hidden_size=cfg.hidden_size, num_hidden_layers=cfg.n_layers, num_attention_heads=cfg.n_heads or max(1, cfg.hidden_size//64),
         intermediate_size=cfg.intermediate_size or 4*cfg.hidden_size, **common)
     if cfg.tie=='all': return disc,disc
+    gen_heads = cfg.generator_heads or max(1, h//64)
+    if h<1 or h%gen_heads: raise ValueError(f"generator_size={cfg.generator_size} makes the generator {h} wide, which cannot be divided among its {gen_heads} heads")
+    if cfg.init=='local' and not (cfg.hidden_size==cfg.embedding_size==h): raise ValueError("init='local' needs embedding_size equal to the width of both towers")
     gen = ElectraConfig(hidden_size=h, num_hidden_layers=max(1, round(cfg.n_layers*cfg.generator_layers)),
-        num_attention_heads=cfg.generator_heads or max(1, h//64), intermediate_size=4*h, **{**common, 'embedding_size':h if cfg.tie=='none' else cfg.embedding_size})
+        num_attention_heads=gen_heads, intermediate_size=4*h, **{**common, 'embedding_size':h if cfg.tie=='none' else cfg.embedding_size})
     return gen,disc
 
 # %% ../nbs/05_model.ipynb #17e6136d

@@ -15,7 +15,7 @@ from fastai.optimizer import OptimWrapper
 from functools import partial
 from torch import nn
 
-# %% ../nbs/07_optim.ipynb #5bfcb9d5
+# %% ../nbs/07_optim.ipynb #89a698cc
 @dataclass(frozen=True)
 class OptimConfig:
     "Optimizer and schedule; the defaults are those of ELECTRA-Small."
@@ -33,10 +33,11 @@ def check_optim_config(
 ) -> OptimConfig: # the same
     "Refuse settings that cannot work."
     if not 0<cfg.lr<1: raise ValueError(f"lr={cfg.lr} is no peak learning rate for Adam: pass a number such as 5e-4")
-    if cfg.warmup<0: raise ValueError(f"warmup={cfg.warmup} is a number of steps, or below 1 a share of the run: pass 0 or more")
+    if not cfg.warmup>=0: raise ValueError(f"warmup={cfg.warmup} is a number of steps, or below 1 a share of the run: pass 0 or more")
     for k in ('beta1','beta2'):
         if not 0<=getattr(cfg, k)<1: raise ValueError(f"{k}={getattr(cfg, k)} must be from 0 to below 1, such as 0.9")
-    if not (cfg.clip>0 and cfg.eps>0 and cfg.wd>=0): raise ValueError(f"clip={cfg.clip} and eps={cfg.eps} must be above 0, and wd={cfg.wd} at least 0")
+    if not (cfg.clip>0 and cfg.eps>0 and cfg.lr_power>0 and cfg.wd>=0):
+        raise ValueError(f"clip={cfg.clip}, eps={cfg.eps} and lr_power={cfg.lr_power} must be above 0, and wd={cfg.wd} at least 0")
     return cfg
 
 # %% ../nbs/07_optim.ipynb #b0a30e66
@@ -96,13 +97,15 @@ def lr_at(
     if warmup<1: warmup = warmup*n_steps
     return lr*decay*(min(1., step/warmup) if warmup else 1.)
 
-# %% ../nbs/07_optim.ipynb #b0a3ce70
+# %% ../nbs/07_optim.ipynb #04b3433d
 class CountSteps(Callback):
     "Count optimizer updates in `learn.n_updates`, across calls of `fit`."
     order = -10
     def before_fit(self): self.learn.n_updates = getattr(self.learn, 'n_updates', 0)
+    def before_step(self): self.learn.step_skipped = False
+    def after_cancel_step(self): self.learn.step_skipped = True
     def after_step(self):
-        if not hasattr(self.learn, 'lr_finder'): self.learn.n_updates += 1
+        if not (self.learn.step_skipped or hasattr(self.learn, 'lr_finder')): self.learn.n_updates += 1
 
 class WarmupDecay(Callback):
     "Set the learning rate of every update."

@@ -4,19 +4,17 @@
 
 # %% auto #0
 __all__ = ['sharpen', 'gumbel_sample', 'inverse_cdf_sample', 'SampleConfig', 'check_sample_config', 'sample_tokens', 'corrupt',
-           'RTDOutput', 'RTDModel', 'LossConfig', 'tower_losses', 'rtd_loss', 'MaskTokens', 'SampleTokens', 'RTDLoss',
-           'rtd', 'TokenView', 'look', 'rtd_rows']
+           'RTDOutput', 'RTDModel', 'LossConfig', 'check_loss_config', 'tower_losses', 'rtd_loss', 'MaskTokens',
+           'SampleTokens', 'RTDLoss', 'rtd']
 
-# %% ../nbs/06_rtd.ipynb #56019f78
-import html, os, sys, torch
-import torch.nn.functional as F
-from .examples import ExamplesDL
+# %% ../nbs/06_rtd.ipynb #16e75089
+import torch, torch.nn.functional as F
+import electra_nb.show # chkstyle: ignore (gives data loaders `show_batch` and `show_results`)
 from .masking import MaskConfig, check_mask_config, mask_tokens
 from .model import slot_logits, token_logits
 from collections import namedtuple
 from dataclasses import dataclass
 from fastai.callback.core import Callback
-from fastcore.basics import patch
 from functools import partial
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
@@ -127,13 +125,21 @@ class RTDModel(nn.Module):
         preds = sampled if self.training else log_probs.argmax(-1)
         return RTDOutput((nll,preds,sampled,corrupted,is_replaced,token_logits(self.discriminator, corrupted, mask, types),real))
 
-# %% ../nbs/06_rtd.ipynb #a48cd988
+# %% ../nbs/06_rtd.ipynb #a6effa1f
 @dataclass(frozen=True)
 class LossConfig:
     "Weights of the two losses."
     gen_weight:float=1. # of the generator's loss (paper §2)
     disc_weight:float=50. # λ, of the discriminator's loss (paper §2, Table 6)
 
+def check_loss_config(
+    cfg:LossConfig,
+) -> LossConfig: # the same
+    "Refuse weights that cannot work."
+    if not (cfg.gen_weight>=0 and cfg.disc_weight>=0): raise ValueError(f"gen_weight={cfg.gen_weight} and disc_weight={cfg.disc_weight} must be 0 or more")
+    return cfg
+
+# %% ../nbs/06_rtd.ipynb #06e62397
 def tower_losses(
     out:RTDOutput, # of the model
     weights:Tensor, # (bs, n) 1 for slots in use, else 0
@@ -152,7 +158,7 @@ def rtd_loss(
     gen,disc = tower_losses(out, weights)
     return cfg.gen_weight*gen+cfg.disc_weight*disc
 
-# %% ../nbs/06_rtd.ipynb #97c0699d
+# %% ../nbs/06_rtd.ipynb #a171a009
 class MaskTokens(Callback):
     "Mask fresh positions in every batch."
     def __init__(self,
@@ -187,7 +193,7 @@ class RTDLoss(Callback):
     "Install the joint loss and keep its two parts, without bringing them to the host."
     def __init__(self,
         cfg:LossConfig=LossConfig(), # weights of the towers
-    ): self.cfg = cfg
+    ): self.cfg = check_loss_config(cfg)
     def after_create(self): self.learn.loss_func = self.loss
     before_fit = before_validate = after_create
 
@@ -207,94 +213,3 @@ def rtd(
 ) -> dict: # `model`, `loss_func` and `cbs` for `Learner`
     "Replaced token detection, as arguments for fastai's `Learner`."
     return dict(model=RTDModel(gen, disc), loss_func=partial(rtd_loss, cfg=loss), cbs=[MaskTokens(tok, mask), SampleTokens(sample), RTDLoss(loss)])
-
-# %% ../nbs/06_rtd.ipynb #8473a6a4
-_styles = dict(masked=('·','·','#8884','90'), replaced=('*','*','#e6690088','33'), same=('=','=','#0080ff66','34'), detected=('*','*','#0080ff88','34'),
-    missed=('*','?','#e6690088','33'), alarm=('!','!','#ccaa0066','35')) # signs before and after, background, terminal colour
-
-class TokenView:
-    "Texts whose tokens are marked by kind: HTML in notebooks, colours in a terminal, signs when piped."
-    def __init__(self,
-        rows:list, # (name, tokens, kinds): strings and keys of `_styles`, or None
-    ): self.rows = rows
-
-    def _words(self, tokens, kinds, mark):
-        out = []
-        for t,k in zip(tokens, kinds):
-            s = mark(t.removeprefix('##'), k) if k else html.escape(t.removeprefix('##')) if mark==self._html else t.removeprefix('##')
-            if t.startswith('##') and out: out[-1] += s
-            else: out.append(s)
-        return ' '.join(out)
-
-    def _html(self, t, k): return f'<span title="{k}" style="background:{_styles[k][2]};border-radius:3px;padding:0 2px">{html.escape(t)}</span>'
-    def _ansi(self, t, k): return f'\x1b[1;{_styles[k][3]}m{t}\x1b[0m'
-    def _sign(self, t, k): return f'{_styles[k][0]}{t}{_styles[k][1]}'
-
-    def _repr_html_(self):
-        cells = ''.join(f'<tr><th style="text-align:left">{n}</th><td style="text-align:left">{self._words(t, k, self._html)}</td></tr>' for n,t,k in self.rows)
-        return f'<table>{cells}</table>'
-
-    def __str__(self):
-        mark = self._ansi if sys.stdout.isatty() and 'NO_COLOR' not in os.environ else self._sign
-        width = max(len(n) for n,_,_ in self.rows)
-        return '\n'.join(f'{n:<{width}}  {self._words(t, k, mark)}' for n,t,k in self.rows)
-    __repr__ = __str__
-
-# %% ../nbs/06_rtd.ipynb #8dd1146a
-def _display(view):
-    shell = sys.modules.get('IPython') and sys.modules['IPython'].get_ipython()
-    if shell: sys.modules['IPython'].display.display(view)
-    else: print(view)
-
-@torch.no_grad()
-def look(
-    learn, # `Learner` with the objective of this notebook
-    batch, # (ids, lens, n_a)
-) -> tuple: # what the model took and what it gave
-    "Mask one batch, run the model in evaluation mode, and restore its mode."
-    training,device = learn.model.training,next(learn.model.parameters()).device
-    xb,_ = learn.mask_tokens.mask(*(o.to(device) for o in batch))
-    learn.model.eval()
-    out = learn.model(*xb)
-    learn.model.train(training)
-    return xb,out
-
-def rtd_rows(
-    tok:PreTrainedTokenizerFast, # to write ids as words
-    xb:tuple, # what the model took
-    out:RTDOutput, # what it gave
-    i:int, # row of the batch
-    verdict:bool=False, # show the discriminator's verdict
-) -> list: # rows for `TokenView`
-    "The versions of a text, and its labels or the verdict on it."
-    ids,lens,_,masked,slots = (o[i].tolist() for o in xb)
-    words = lambda x: tok.convert_ids_to_tokens(x[1:lens])
-    rep,said,at = out.is_replaced[i].tolist(),(out.logits[i]>0).tolist(),set(slots)-{0}
-    kinds = ['detected' if r and s else 'missed' if r else 'alarm' if s else None for r,s in zip(rep, said)] if verdict else \
-        ['replaced' if r else 'same' if j in at else None for j,r in enumerate(rep)]
-    rows = [('original', words(ids), [None]*(lens-1)), ('masked', words(masked), ['masked' if m!=o else None for m,o in zip(masked, ids)][1:lens]),
-        ('corrupted', words(out.corrupted[i].tolist()), kinds[1:lens])]
-    labels = ('labels', ['replaced' if r else '·' for r in rep[1:lens]], ['replaced' if r else None for r in rep[1:lens]])
-    return rows if verdict else [*rows,labels]
-
-# %% ../nbs/06_rtd.ipynb #270c557e
-@patch
-def show_batch(self:ExamplesDL,
-    b=None, # batch; None: the first one
-    max_n:int=2, # texts to show
-    **kwargs,
-):
-    "Show texts as the two towers see them."
-    xb,out = look(self.learner, b or self.one_batch())
-    _display(TokenView([r for i in range(min(max_n, len(xb[0]))) for r in rtd_rows(self.learner.mask_tokens.tok, xb, out, i)]))
-
-@patch
-def show_results(self:ExamplesDL,
-    b, # batch
-    outs=None, # predictions that `Learner.show_results` hands over; made afresh here, together with the masks
-    max_n:int=2, # texts to show
-    **kwargs,
-):
-    "Show what the discriminator detected, missed and raised by mistake."
-    xb,out = look(self.learner, b)
-    _display(TokenView([r for i in range(min(max_n, len(xb[0]))) for r in rtd_rows(self.learner.mask_tokens.tok, xb, out, i, verdict=True)]))

@@ -63,8 +63,8 @@ def bert_tokenizer(
     names = dict(pad_token='[PAD]', unk_token='[UNK]', cls_token='[CLS]', sep_token='[SEP]', mask_token='[MASK]')
     return PreTrainedTokenizerFast(tokenizer_object=tok, model_input_names=['input_ids','token_type_ids','attention_mask'], model_max_length=512, **names)
 
-# %% ../nbs/00_tiny.ipynb #30a44455
-def _alphabet(texts, normalizer, limit=1000):
+# %% ../nbs/00_tiny.ipynb #aa04cb54
+def _alphabet(texts, normalizer, limit):
     "The `limit` commonest characters of the normalised texts, sorted; blanks left out."
     counts = Counter()
     for t in texts: counts.update(normalizer.normalize_str(t))
@@ -72,7 +72,7 @@ def _alphabet(texts, normalizer, limit=1000):
     return sorted(common[:limit])
 
 def wordpiece(
-    texts:list, # strings; read twice, so not a generator
+    texts:list, # strings
     vocab_size:int=4096, # most pieces to keep, specials included; fewer if the text has fewer
     lower:bool=True, # lower-case (paper: uncased)
     strip_accents:bool=None, # remove accents; None: as `lower` (original code); never from cased text
@@ -80,9 +80,9 @@ def wordpiece(
 ) -> PreTrainedTokenizerFast:
     "Train a BERT-style WordPiece tokenizer; the same texts always give the same vocabulary."
     if vocab_size<100: raise ValueError(f"vocab_size={vocab_size} is too small for an alphabet and {len(special_tokens)} special tokens: ask for 100 or more")
-    tok = Tokenizer(models.WordPiece(unk_token='[UNK]'))
+    texts,tok = list(texts),Tokenizer(models.WordPiece(unk_token='[UNK]'))
     tok.normalizer,tok.pre_tokenizer = _normalizer(lower, strip_accents),pre_tokenizers.BertPreTokenizer()
-    chars = _alphabet(texts, tok.normalizer)
+    chars = _alphabet(texts, tok.normalizer, min(1000, vocab_size//3))
     trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, min_frequency=min_frequency, show_progress=False,
         special_tokens=[*special_tokens, *('##'+c for c in chars)], initial_alphabet=chars, limit_alphabet=len(chars))
     tok.train_from_iterator(texts, trainer)

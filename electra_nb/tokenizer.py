@@ -6,8 +6,8 @@
 __all__ = ['VocabConfig', 'sample_texts', 'train_tokenizer', 'load_tokenizer', 'check_tokenizer', 'tokenizer_fingerprint',
            'line_encoder', 'fit_report', 'warn_misfit', 'get_tokenizer']
 
-# %% ../nbs/02_tokenizer.ipynb #4d859eb2
-import os, warnings
+# %% ../nbs/02_tokenizer.ipynb #8151d07b
+import os, unicodedata, warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -48,7 +48,7 @@ def train_tokenizer(
     if not any(t.strip() for t in texts): raise ValueError("the corpus has no text to train a tokenizer on")
     return wordpiece(texts, cfg.vocab_size, lower=cfg.lower, strip_accents=cfg.strip_accents)
 
-# %% ../nbs/02_tokenizer.ipynb #eb85649e
+# %% ../nbs/02_tokenizer.ipynb #de39d87b
 def load_tokenizer(
     source:str, # vocab.txt, tokenizer.json, folder, or hub name
     lower:bool=True, # for a vocab.txt: lower-case
@@ -60,7 +60,12 @@ def load_tokenizer(
         pieces = path.read_text(encoding='utf-8').splitlines()
         return bert_tokenizer({p:i for i,p in enumerate(pieces)}, lower, strip_accents)
     if path.suffix=='.json' and path.is_file():
-        return PreTrainedTokenizerFast(tokenizer_file=str(path), pad_token='[PAD]', unk_token='[UNK]', cls_token='[CLS]', sep_token='[SEP]', mask_token='[MASK]')
+        try: backend = Tokenizer.from_file(str(path))
+        except Exception as e: raise ValueError(f"{source}: not a tokenizer.json ({e})") from None
+        names = dict(pad_token='[PAD]', unk_token='[UNK]', cls_token='[CLS]', sep_token='[SEP]', mask_token='[MASK]')
+        missing = [t for t in names.values() if backend.token_to_id(t) is None]
+        if missing: raise ValueError(f"{source}: no {', '.join(missing)} in its vocabulary. If its special tokens have other names, pass the folder with its tokenizer_config.json")
+        return PreTrainedTokenizerFast(tokenizer_object=backend, **names)
     if path.is_file(): raise ValueError(f"{source}: a tokenizer is a vocab.txt, a tokenizer.json, a folder or a name on the hub")
     try: return AutoTokenizer.from_pretrained(str(path) if path.exists() else str(source), trust_remote_code=False)
     except (OSError, ValueError) as e:
@@ -97,7 +102,7 @@ def line_encoder(
     backend.no_padding()
     return lambda lines: [e.ids for e in backend.encode_batch_fast(lines, add_special_tokens=False)]
 
-# %% ../nbs/02_tokenizer.ipynb #b0b0c3af
+# %% ../nbs/02_tokenizer.ipynb #905bd3be
 def fit_report(
     tok:PreTrainedTokenizerFast,
     texts:list, # some documents
@@ -107,8 +112,8 @@ def fit_report(
     ids = [i for l in line_encoder(tok)(lines) for i in l]
     letters = [c for l in lines for c in l if c.isalpha()]
     norm = tok.backend_tokenizer.normalizer
-    accented = {c for c in set(letters) if ord(c)>127}
-    lost = {c for c in accented if norm and norm.normalize_str(c).isascii()}
+    marks = lambda s: sum(map(bool, map(unicodedata.combining, unicodedata.normalize('NFD', s))))
+    lost = {c for c in set(letters) if norm and marks(norm.normalize_str(c))<marks(c)}
     n_words = sum(len(l.split()) for l in lines)
     return dict(tokens=len(ids), unk_share=ids.count(tok.unk_token_id)/max(1,len(ids)), pieces_per_word=len(ids)/max(1,n_words),
         accents_lost=sum(c in lost for c in letters)/max(1,len(letters)))

@@ -146,7 +146,7 @@ def test_initial_values():
 
 @pytest.mark.parametrize('name', ['small', 'base', 'large', 'small_pp'])
 def test_parameter_counts(name):
-    from electra_nb.pretraining import recipes
+    from electra_nb.recipes import recipes
     ref = json.load(open(here/'parameter_counts.json'))[name]
     with torch.device('meta'):
         from transformers import ElectraForMaskedLM, ElectraForPreTraining
