@@ -189,12 +189,13 @@ def pretrain(
         with FileLock(out/'.lock', timeout=0): return _run(size, recipe, out, c, tok, card, learn, max_hours)
     except Timeout: raise RuntimeError(f"another process is training in {out}: wait for it, or pass another out=") from None
 
-# %% ../nbs/09_pretraining.ipynb #d47d179c
+# %% ../nbs/09_pretraining.ipynb #3b597db1
 def _run(size, recipe, out, c, tok, card, learn, max_hours):
     _claim(out, run_identity(size, recipe, c, tok))
     tok.save_pretrained(out/'tokenizer')
     start = newest_checkpoint(out/'checkpoints')
-    logger.info(f"run: {out}"+(f", going on from {start.name}" if start else ''))
+    done = start and start.name==f'step_{recipe.steps}'
+    logger.info(f"run: {out}"+(', finished before' if done else f", going on from {start.name}" if start else ''))
     threads = torch.get_num_threads()
     if recipe.threads: torch.set_num_threads(recipe.threads)
     try: stopped = train(learn, out, tok, recipe, recipe, max_hours)
