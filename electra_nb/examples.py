@@ -200,7 +200,7 @@ def _in_order(f, items, n_threads=2):
             if len(todo)>n_threads: yield todo.popleft().result()
         while todo: yield todo.popleft().result()
 
-# %% ../nbs/03_examples.ipynb #c6954c18
+# %% ../nbs/03_examples.ipynb #b2a6ac3f
 def _key(corpus, tok, cfg): return hash_texts(['examples 1', corpus.fingerprint, tokenizer_fingerprint(tok), json.dumps(asdict(cfg), sort_keys=True)])
 
 def _write_examples(tmp, corpus, tok, cfg, progress):
@@ -209,7 +209,7 @@ def _write_examples(tmp, corpus, tok, cfg, progress):
     unigram = np.zeros(len(tok))
     pack = partial(pack_block, encode=line_encoder(tok), cfg=cfg, cls_id=tok.cls_token_id, sep_id=tok.sep_token_id, unk_id=tok.unk_token_id)
     work = lambda o: (o[1][0], sum(map(len, o[1][1])), pack(o[1][1], seed=o[0]))
-    bar = tqdm(desc='packing examples', unit='char', unit_scale=True, disable=not progress, leave=False)
+    bar = tqdm(desc='packing examples', unit='char', unit_scale=True, disable=not progress, leave=False, ncols=shutil.get_terminal_size().columns)
     for split,n,(flat,lens,n_a,counts) in _in_order(work, enumerate(_blocks(corpus, cfg.valid))):
         writers[split].add(flat, lens, n_a, counts)
         if split=='train': unigram += np.bincount(flat, minlength=len(tok))

@@ -7,8 +7,8 @@ __all__ = ['TrainConfig', 'check_train_config', 'eval_interval', 'milestones', '
            'RestoreScaler', 'stop_signals', 'StepBar', 'SmoothLoss', 'LossesToHost', 'precision_cbs',
            'pretrain_learner', 'train', 'DrawCurves']
 
-# %% ../nbs/08_training.ipynb #40a5a7f6
-import math, signal, threading, time, torch
+# %% ../nbs/08_training.ipynb #2ba7e99c
+import math, shutil, signal, threading, time, torch
 from contextlib import contextmanager
 from dataclasses import dataclass
 from .checkpoints import clear_rests, load_checkpoint, newest_checkpoint, prune_checkpoints, save_checkpoint
@@ -136,7 +136,7 @@ def stop_signals(
     finally:
         for s,h in old.items(): signal.signal(s, h)
 
-# %% ../nbs/08_training.ipynb #b8c7ace7
+# %% ../nbs/08_training.ipynb #14f2886c
 class StepBar(Callback):
     "A progress bar over all steps."
     order = SaveSteps.order+1
@@ -144,7 +144,7 @@ class StepBar(Callback):
         n_steps:int, # length of the training
     ): self.n_steps = n_steps
     def before_fit(self):
-        self.bar = tqdm(total=self.n_steps, initial=self.learn.n_updates, desc='pre-training', unit='step', disable=quiet(), dynamic_ncols=True)
+        self.bar = tqdm(total=self.n_steps, initial=self.learn.n_updates, desc='pre-training', unit='step', disable=quiet(), ncols=shutil.get_terminal_size().columns)
     def after_step(self): self.bar.update(int(not self.learn.step_skipped))
     def after_fit(self): self.bar.close()
 
