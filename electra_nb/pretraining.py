@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['pretrain', 'make_parser', 'cli']
 
-# %% ../nbs/09_pretraining.ipynb #ee58ae6a
+# %% ../nbs/09_pretraining.ipynb #1a0d2862
 import argparse, json, os, sys, tempfile, time, torch
 from dataclasses import asdict, replace
 from . import __version__
@@ -14,7 +14,7 @@ from .corpus import get_corpus, hash_texts, iterable_corpus
 from .examples import build_examples, report_card
 from .logs import logger, quiet
 from .model import count_parameters, get_models, save_tower
-from .recipes import explicit, make_recipe, option_docs, recipes
+from .recipes import explicit, make_recipe, option_docs, recipe_from_file, recipes
 from .rtd import rtd
 from .runs import check_out, claim_run, model_card, run_identity
 from .tokenizer import get_tokenizer, load_tokenizer, sample_texts
@@ -54,10 +54,10 @@ def _learner(recipe, tok, train_set, valid_set, device):
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     return pretrain_learner(train_set, valid_set, tok, rtd(gen, disc, tok, recipe, recipe, recipe), recipe, recipe, device)
 
-# %% ../nbs/09_pretraining.ipynb #86373c27
+# %% ../nbs/09_pretraining.ipynb #97ea6ded
 @explicit
 def pretrain(
-    size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large' or 'small_pp'
+    size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
     corpus:str=None, # file, folder, glob, hub data set, or iterable of strings; None: built-in English text
     out:str=None, # run folder; None: a folder in runs/ named after size and recipe
     tokenizer:str=None, # vocab.txt, tokenizer.json, folder or hub name; None: trained on the corpus (hub corpora of the paper: BERT's)
@@ -72,9 +72,11 @@ def pretrain(
     **options,
 ) -> Learner: # ready for `show_results`, `recorder.plot_loss`, `fit`, …
     "Pre-train a text encoder by replaced-token detection."
+    given = dict(options)
+    if str(size).endswith('.json'): size,options = recipe_from_file(size, options)
     recipe = make_recipe(size, **options)
     _check_device(device, recipe.precision)
-    idle = [k for k in ('vocab_size','lower','strip_accents') if options.get(k) is not None and tokenizer is not None and not (k!='vocab_size' and str(tokenizer).endswith('.txt'))]
+    idle = [k for k in ('vocab_size','lower','strip_accents') if given.get(k) is not None and tokenizer is not None and not (k!='vocab_size' and str(tokenizer).endswith('.txt'))]
     if idle: raise ValueError(f"{', '.join(idle)} would have no effect, since tokenizer={tokenizer!r} is given: leave one of them out")
     if max_hours is not None and not max_hours>0: raise ValueError(f"max_hours={max_hours} must be above 0, such as 5.5, or None for no limit")
     if resume not in ('auto',True,False): raise ValueError(f"resume={resume!r} is unknown: choose 'auto', True or False")
