@@ -80,7 +80,7 @@ def n_stretches(
     "How many evaluations are still to come."
     return math.ceil(n_steps/every)-done//every
 
-# %% ../nbs/08_training.ipynb #5bb195f3
+# %% ../nbs/08_training.ipynb #2eb49662
 class SaveSteps(Callback):
     "Write checkpoints, and stop when asked to."
     order = LogSteps.order+1
@@ -110,6 +110,7 @@ class SaveSteps(Callback):
         save_checkpoint(self.home/f'step_{n}', self.learn.model, self.opt, self.tok, dict(n_updates=n, log=log, scaler=scaler))
         prune_checkpoints(self.home, self.cfg.keep, milestones(self.cfg.steps))
 
+# %% ../nbs/08_training.ipynb #4d5b2139
 class RestoreScaler(Callback):
     "Give the scaler of half precision the state it had."
     order = MixedPrecision.order+1
@@ -119,6 +120,7 @@ class RestoreScaler(Callback):
     def before_fit(self):
         if self.state: self.learn.scaler.load_state_dict(self.state)
 
+# %% ../nbs/08_training.ipynb #a2e5efee
 @contextmanager
 def stop_signals(
     saver:SaveSteps, # its `reason` is set
