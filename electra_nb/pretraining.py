@@ -25,7 +25,7 @@ from filelock import FileLock, Timeout
 from functools import partial
 from pathlib import Path
 
-# %% ../nbs/09_pretraining.ipynb #27735e1f
+# %% ../nbs/09_pretraining.ipynb #af7fac3c
 def _prepare(recipe, c, tokenizer, out, cache):
     "Tokenizer and examples of a run."
     logger.info(f'corpus: {c.name}'+(f', {c.n_bytes/1e6:.1f} MB' if c.n_bytes else ''))
@@ -47,6 +47,13 @@ def _check_device(device, precision):
     if device=='cuda' and not torch.cuda.is_available(): raise ValueError("device='cuda', but torch sees no GPU here: pass device='cpu', or look at the driver and CUDA_VISIBLE_DEVICES")
     precision_cbs(precision, torch.device(device))
 
+def _check_idle(given, source):
+    "Refuse settings of a vocabulary that a ready tokenizer would pass over."
+    own = ('vocab_size',) if str(source).endswith('.txt') else ('vocab_size','lower','strip_accents')
+    idle = [k for k in own if given.get(k) is not None]
+    if source is not None and idle: raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r}: leave one of them out, or pass another tokenizer=")
+
+# %% ../nbs/09_pretraining.ipynb #9442db0b
 def _learner(recipe, tok, train_set, valid_set, device):
     torch.manual_seed(recipe.seed)
     gen,disc = get_models(recipe, len(tok), tok.pad_token_id)
@@ -54,7 +61,7 @@ def _learner(recipe, tok, train_set, valid_set, device):
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     return pretrain_learner(train_set, valid_set, tok, rtd(gen, disc, tok, recipe, recipe, recipe), recipe, recipe, device)
 
-# %% ../nbs/09_pretraining.ipynb #97ea6ded
+# %% ../nbs/09_pretraining.ipynb #469c9238
 @explicit
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
@@ -76,12 +83,11 @@ def pretrain(
     if str(size).endswith('.json'): size,options = recipe_from_file(size, options)
     recipe = make_recipe(size, **options)
     _check_device(device, recipe.precision)
-    idle = [k for k in ('vocab_size','lower','strip_accents') if given.get(k) is not None and tokenizer is not None and not (k!='vocab_size' and str(tokenizer).endswith('.txt'))]
-    if idle: raise ValueError(f"{', '.join(idle)} would have no effect, since tokenizer={tokenizer!r} is given: leave one of them out")
     if max_hours is not None and not max_hours>0: raise ValueError(f"max_hours={max_hours} must be above 0, such as 5.5, or None for no limit")
     if resume not in ('auto',True,False): raise ValueError(f"resume={resume!r} is unknown: choose 'auto', True or False")
     if out is not None: check_out(Path(out).expanduser(), resume)
     c = get_corpus(corpus, text_column, whole_files, stream)
+    _check_idle(given, c.tokenizer if tokenizer is None else tokenizer)
     if dry_run: return _dry_run(size, recipe, c, tokenizer, device)
     if out is None:
         what = corpus if isinstance(corpus, (str,os.PathLike)) and corpus!='builtin' else c.fingerprint
@@ -118,10 +124,11 @@ def _run(size, recipe, out, c, tok, card, learn, max_hours):
     logger.info(f'  python -c "{code}"')
     return learn
 
-# %% ../nbs/09_pretraining.ipynb #17147857
+# %% ../nbs/09_pretraining.ipynb #c66f8e50
 def _dry_run(size, recipe, c, tokenizer, device):
     "Report on a run without starting it."
     n_chars = max(3_000_000, 10*recipe.bs*recipe.max_len)
+    threads = torch.get_num_threads()
     if recipe.threads: torch.set_num_threads(recipe.threads)
     head = iterable_corpus(sample_texts(c, n_chars), c.name)
     with tempfile.TemporaryDirectory() as tmp:
@@ -134,6 +141,7 @@ def _dry_run(size, recipe, c, tokenizer, device):
             learn.fit(1)
             took = (time.perf_counter()-start)/3
         logger.info(f"dry run of {size}, on the first {n_chars/1e6:g} million characters at most: about {took:.3g} s a step, {took*recipe.steps/3600:.3g} hours for {recipe.steps:,} steps; nothing was written")
+    torch.set_num_threads(threads)
     return learn
 
 # %% ../nbs/09_pretraining.ipynb #7382b8f2
