@@ -6,13 +6,14 @@
 __all__ = ['OptimConfig', 'check_optim_config', 'ElectraAdam', 'decay_groups', 'adam_args', 'lr_at', 'CountSteps', 'WarmupDecay',
            'ClipGrads']
 
-# %% ../nbs/07_optim.ipynb #e0986f6d
+# %% ../nbs/07_optim.ipynb #86baab01
 import torch
 from dataclasses import dataclass
 from fastai.callback.core import Callback
 from fastai.callback.training import GradientClip
 from fastai.optimizer import OptimWrapper
 from functools import partial
+from itertools import cycle
 from torch import nn
 
 # %% ../nbs/07_optim.ipynb #89a698cc
@@ -62,7 +63,7 @@ class ElectraAdam(torch.optim.AdamW):
         self.init_state()
         return super().step(closure)
 
-# %% ../nbs/07_optim.ipynb #cd024492
+# %% ../nbs/07_optim.ipynb #ed4f0df3
 def decay_groups(
     model:nn.Module,
 ) -> list: # [parameters that decay, parameters that don't]
@@ -74,7 +75,7 @@ def decay_groups(
     return [[p for _,p in named if id(p) not in ids],spared]
 
 def _make_opt(groups, lr, cfg, **kwargs):
-    groups = [dict(params=list(g), weight_decay=w) for g,w in zip(groups, (cfg.wd,0.))]
+    groups = [dict(params=list(g), weight_decay=w) for g,w in zip(groups, cycle((cfg.wd,0.)))]
     return OptimWrapper(opt=ElectraAdam(groups, lr=lr, betas=(cfg.beta1,cfg.beta2), eps=cfg.eps))
 
 def adam_args(
@@ -97,7 +98,7 @@ def lr_at(
     if warmup<1: warmup = warmup*n_steps
     return lr*decay*(min(1., step/warmup) if warmup else 1.)
 
-# %% ../nbs/07_optim.ipynb #04b3433d
+# %% ../nbs/07_optim.ipynb #94d663c1
 class CountSteps(Callback):
     "Count optimizer updates in `learn.n_updates`, across calls of `fit`."
     order = -10
@@ -112,9 +113,12 @@ class WarmupDecay(Callback):
     def __init__(self,
         n_steps:int, # length of the training
         cfg:OptimConfig=OptimConfig(), # peak, warm-up, exponent
-    ): self.n_steps,self.cfg = n_steps,cfg
+        factors:list=(1.,), # of each parameter group, or one for all
+    ): self.n_steps,self.cfg,self.factors = n_steps,cfg,factors
     def before_batch(self):
-        if self.training: self.opt.set_hyper('lr', lr_at(self.learn.n_updates, self.n_steps, self.cfg.lr, self.cfg.warmup, self.cfg.lr_power))
+        if not self.training: return
+        lr = lr_at(self.learn.n_updates, self.n_steps, self.cfg.lr, self.cfg.warmup, self.cfg.lr_power)
+        self.opt.set_hyper('lr', [lr*f for f in self.factors])
 
 class ClipGrads(Callback):
     "Clip the norm of all gradients and keep it as `norm`."

@@ -5,22 +5,21 @@
 # %% auto #0
 __all__ = ['pretrain', 'make_parser', 'cli']
 
-# %% ../nbs/09_pretraining.ipynb #1a0d2862
+# %% ../nbs/09_pretraining.ipynb #9c322569
 import argparse, json, os, sys, tempfile, time, torch
 from dataclasses import asdict, replace
-from . import __version__
 from .checkpoints import newest_checkpoint, write_folder
+from .commands import function_parser, run_command
 from .corpus import get_corpus, hash_texts, iterable_corpus
 from .examples import build_examples, report_card
 from .logs import logger, quiet
 from .model import count_parameters, get_models, save_tower
-from .recipes import explicit, make_recipe, option_docs, recipe_from_file, recipes
+from .recipes import explicit, make_recipe, recipe_docs, recipe_from_file
 from .rtd import rtd
 from .runs import check_out, claim_run, model_card, run_identity
 from .tokenizer import get_tokenizer, load_tokenizer, sample_texts
 from .training import precision_cbs, pretrain_learner, train
 from fastai.basics import Learner
-from fastcore.docments import docments
 from filelock import FileLock, Timeout
 from functools import partial
 from pathlib import Path
@@ -61,8 +60,8 @@ def _learner(recipe, tok, train_set, valid_set, device):
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     return pretrain_learner(train_set, valid_set, tok, rtd(gen, disc, tok, recipe, recipe, recipe), recipe, recipe, device)
 
-# %% ../nbs/09_pretraining.ipynb #469c9238
-@explicit
+# %% ../nbs/09_pretraining.ipynb #15e1407a
+@explicit(recipe_docs())
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
     corpus:str=None, # file, folder, glob, hub data set, or iterable of strings; None: built-in English text
@@ -144,52 +143,16 @@ def _dry_run(size, recipe, c, tokenizer, device):
     torch.set_num_threads(threads)
     return learn
 
-# %% ../nbs/09_pretraining.ipynb #7382b8f2
+# %% ../nbs/09_pretraining.ipynb #ac55d4ea
 _groups = dict(VocabConfig='vocabulary (02_tokenizer)', ExamplesConfig='examples (03_examples)', ModelConfig='model (05_model)', MaskConfig='masking (04_masking)', SampleConfig='sampling (06_rtd)',
     LossConfig='loss (06_rtd)', OptimConfig='optimizer (07_optim)', TrainConfig='training (08_training)')
 
-def _add(group, name, anno, default, text):
-    if default is not None and default is not False: text += f' [default: {default}]'
-    kw = dict(help=text.replace('%', '%%'), default=None)
-    if anno is bool: group.add_argument(f'--{name}', action=argparse.BooleanOptionalAction, **kw)
-    else: group.add_argument(f'--{name}', type=anno if anno in (int,float) else str, metavar=getattr(anno, '__name__', 'str'), **kw)
-
 def make_parser() -> argparse.ArgumentParser:
     "The parser of `electra_pretrain`."
-    p = argparse.ArgumentParser('electra_pretrain', description='Pre-train a text encoder by replaced-token detection.', allow_abbrev=False)
-    p.add_argument('--version', action='version', version=__version__)
-    opts,main = option_docs(),p.add_argument_group('run')
-    for k,v in docments(pretrain, full=True, returns=False).items():
-        if k in opts or k=='options': continue
-        if k=='size':
-            p.add_argument('size', nargs='?', default='tiny', help=v.docment)
-            main.add_argument('--size', dest='size', default=argparse.SUPPRESS, metavar='str', help='the same, by name')
-        else: _add(main, k, v.anno, v.default, v.docment)
-    groups = {c:p.add_argument_group(title) for c,title in _groups.items()}
-    for k,(part,anno,text) in opts.items(): _add(groups[part], k, anno, None, f"{text} [small: {getattr(recipes['small'], k)}, tiny: {getattr(recipes['tiny'], k)}]")
-    return p
+    return function_parser('electra_pretrain', pretrain, 'size', recipe_docs(), _groups)
 
-# %% ../nbs/09_pretraining.ipynb #5b03b9e3
-def _unknown(rest, parser):
-    "Refuse arguments that the parser does not know, with the nearest name."
-    flag = rest[0].lstrip('-').split('=')[0].replace('-', '_')
-    if not rest[0].startswith('-'): raise ValueError(f"{rest[0]!r} is not understood: a corpus is given with --corpus, other options with their names")
-    own = [o.lstrip('-') for a in parser._actions for o in a.option_strings]
-    if flag in own: raise ValueError(f"unknown option {rest[0]}: it is written --{flag}")
-    make_recipe('tiny', **{flag:None})
-
-# %% ../nbs/09_pretraining.ipynb #48194986
 def cli(
     argv:list=None, # arguments; None: those of the process
 ) -> None:
     "The command `electra_pretrain`; exit code 2 for wrong input, 1 for a failed run, 130 and 143 after a stop by SIGINT and SIGTERM."
-    parser = make_parser()
-    args,rest = parser.parse_known_args(argv)
-    try:
-        kw = {k:v for k,v in vars(args).items() if v is not None}
-        if rest: _unknown(rest, parser)
-        if 'resume' in kw: kw['resume'] = dict(true=True, false=False).get(kw['resume'].lower(), kw['resume'])
-        pretrain(**kw)
-    except (ValueError,FileNotFoundError,ConnectionError) as e: parser.exit(2, f'electra_pretrain: {e}\n')
-    except (RuntimeError,FloatingPointError,OSError) as e: parser.exit(1, f'electra_pretrain: {e}\n')
-    except KeyboardInterrupt: parser.exit(130)
+    run_command(make_parser(), pretrain, argv, lambda name: make_recipe('tiny', **{name:None}), 'a corpus is given with --corpus')

@@ -138,15 +138,17 @@ def stop_signals(
     finally:
         for s,h in old.items(): signal.signal(s, h)
 
-# %% ../nbs/08_training.ipynb #14f2886c
+# %% ../nbs/08_training.ipynb #6d529c43
 class StepBar(Callback):
     "A progress bar over all steps."
     order = SaveSteps.order+1
     def __init__(self,
         n_steps:int, # length of the training
-    ): self.n_steps = n_steps
+        what:str='pre-training', # name of the bar
+        leave:bool=True, # keep the full bar on the screen
+    ): self.n_steps,self.what,self.leave = n_steps,what,leave
     def before_fit(self):
-        self.bar = tqdm(total=self.n_steps, initial=self.learn.n_updates, desc='pre-training', unit='step', disable=quiet(), ncols=shutil.get_terminal_size().columns)
+        self.bar = tqdm(total=self.n_steps, initial=self.learn.n_updates, desc=self.what, leave=self.leave, unit='step', disable=quiet(), ncols=shutil.get_terminal_size().columns)
     def after_step(self): self.bar.update(int(not self.learn.step_skipped))
     def after_fit(self): self.bar.close()
 
