@@ -5,26 +5,26 @@
 # %% auto #0
 __all__ = ['pretrain', 'make_parser', 'cli']
 
-# %% ../nbs/09_pretraining.ipynb #9c322569
-import argparse, json, os, sys, tempfile, time, torch
-from dataclasses import asdict, replace
+# %% ../nbs/09_pretraining.ipynb #8da86da3
+import argparse, os, sys, tempfile, time, torch
+from dataclasses import replace
 from .checkpoints import newest_checkpoint, write_folder
 from .commands import function_parser, run_command
-from .corpus import get_corpus, hash_texts, iterable_corpus
+from .corpus import get_corpus, iterable_corpus
 from .examples import build_examples, report_card
 from .logs import logger, quiet
 from .model import count_parameters, get_models, save_tower
 from .recipes import explicit, make_recipe, recipe_docs, recipe_from_file
 from .rtd import rtd
-from .runs import check_out, claim_run, model_card, run_identity
+from .runs import check_out, claim_run, default_out, model_card, run_identity
 from .tokenizer import get_tokenizer, load_tokenizer, sample_texts
-from .training import precision_cbs, pretrain_learner, train
+from .training import pick_device, pretrain_learner, train
 from fastai.basics import Learner
 from filelock import FileLock, Timeout
 from functools import partial
 from pathlib import Path
 
-# %% ../nbs/09_pretraining.ipynb #af7fac3c
+# %% ../nbs/09_pretraining.ipynb #e2b1eca9
 def _prepare(recipe, c, tokenizer, out, cache):
     "Tokenizer and examples of a run."
     logger.info(f'corpus: {c.name}'+(f', {c.n_bytes/1e6:.1f} MB' if c.n_bytes else ''))
@@ -38,13 +38,6 @@ def _prepare(recipe, c, tokenizer, out, cache):
         f"{card['unk']:.2%} [UNK]; read {card['epochs']:.2g} times; {len(valid_set):,} rows held out")
     if len(valid_set)<32: logger.info('few rows are held out, so the figures on them will be noisy; valid=0.1 holds out more')
     return tok,train_set,valid_set,card
-
-def _check_device(device, precision):
-    "Refuse a device that is not there, before any work."
-    if device is None: device = 'cuda' if torch.cuda.is_available() else 'cpu'
-    if device not in ('cpu','cuda'): raise ValueError(f"device={device!r} is unknown: choose 'cpu' or 'cuda', or None for a GPU if there is one")
-    if device=='cuda' and not torch.cuda.is_available(): raise ValueError("device='cuda', but torch sees no GPU here: pass device='cpu', or look at the driver and CUDA_VISIBLE_DEVICES")
-    precision_cbs(precision, torch.device(device))
 
 def _check_idle(given, source):
     "Refuse settings of a vocabulary that a ready tokenizer would pass over."
@@ -60,7 +53,7 @@ def _learner(recipe, tok, train_set, valid_set, device):
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     return pretrain_learner(train_set, valid_set, tok, rtd(gen, disc, tok, recipe, recipe, recipe), recipe, recipe, device)
 
-# %% ../nbs/09_pretraining.ipynb #15e1407a
+# %% ../nbs/09_pretraining.ipynb #025347b6
 @explicit(recipe_docs())
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
@@ -81,7 +74,7 @@ def pretrain(
     given = dict(options)
     if str(size).endswith('.json'): size,options = recipe_from_file(size, options)
     recipe = make_recipe(size, **options)
-    _check_device(device, recipe.precision)
+    pick_device(device, recipe.precision)
     if max_hours is not None and not max_hours>0: raise ValueError(f"max_hours={max_hours} must be above 0, such as 5.5, or None for no limit")
     if resume not in ('auto',True,False): raise ValueError(f"resume={resume!r} is unknown: choose 'auto', True or False")
     if out is not None: check_out(Path(out).expanduser(), resume)
@@ -90,7 +83,7 @@ def pretrain(
     if dry_run: return _dry_run(size, recipe, c, tokenizer, device)
     if out is None:
         what = corpus if isinstance(corpus, (str,os.PathLike)) and corpus!='builtin' else c.fingerprint
-        out = f"runs/{size}-{hash_texts([str(what), str(tokenizer), json.dumps({k:v for k,v in asdict(recipe).items() if k not in _free})])[:6]}"
+        out = default_out(size, recipe, what, tokenizer)
     out = Path(out).expanduser()
     check_out(out, resume)
     tok,train_set,valid_set,card = _prepare(recipe, c, tokenizer, out, cache)

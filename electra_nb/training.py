@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TrainConfig', 'check_train_config', 'eval_interval', 'milestones', 'Stretch', 'n_stretches', 'SaveSteps',
-           'RestoreScaler', 'stop_signals', 'StepBar', 'SmoothLoss', 'LossesToHost', 'precision_cbs',
+           'RestoreScaler', 'stop_signals', 'StepBar', 'SmoothLoss', 'LossesToHost', 'precision_cbs', 'pick_device',
            'pretrain_learner', 'train', 'DrawCurves']
 
 # %% ../nbs/08_training.ipynb #2ba7e99c
@@ -152,7 +152,7 @@ class StepBar(Callback):
     def after_step(self): self.bar.update(int(not self.learn.step_skipped))
     def after_fit(self): self.bar.close()
 
-# %% ../nbs/08_training.ipynb #33660c6a
+# %% ../nbs/08_training.ipynb #55ba2611
 class SmoothLoss(AvgSmoothLoss):
     "fastai's smoothed loss, kept on the device: fastai's own reads the loss back at every step."
     def accumulate(self, learn):
@@ -173,6 +173,17 @@ def precision_cbs(
     if precision in ('bf16','fp16') and device.type!='cuda': raise ValueError(f"precision={precision!r} needs a GPU: on a {device.type.upper()} it would be slower than 'fp32'")
     if precision=='auto': precision = 'fp32' if device.type!='cuda' else 'bf16' if torch.cuda.is_bf16_supported() else 'fp16'
     return [] if precision=='fp32' else [MixedPrecision(amp_mode=AMPMode.BF16 if precision=='bf16' else AMPMode.FP16)]
+
+def pick_device(
+    device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
+    precision:str='auto', # as in `TrainConfig`
+) -> str: # 'cpu' or 'cuda'
+    "Refuse a device or a precision that cannot be had, before any work."
+    if device is None: device = 'cuda' if torch.cuda.is_available() else 'cpu'
+    if device not in ('cpu','cuda'): raise ValueError(f"device={device!r} is unknown: choose 'cpu' or 'cuda', or None for a GPU if there is one")
+    if device=='cuda' and not torch.cuda.is_available(): raise ValueError("device='cuda', but torch sees no GPU here: pass device='cpu', or look at the driver and CUDA_VISIBLE_DEVICES")
+    precision_cbs(precision, torch.device(device))
+    return device
 
 # %% ../nbs/08_training.ipynb #c343950a
 def pretrain_learner(

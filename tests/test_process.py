@@ -64,6 +64,14 @@ assert 'electra_nb' not in sys.modules"""
     rc,_,err = run(tmp, code, HF_HUB_OFFLINE='1')
     assert rc==0, err
 
+def test_no_folder_named(tmp):
+    "Without `out`, a folder in runs/ is made, and the same call finds it again."
+    code = "from electra_nb import pretrain; pretrain(corpus='texts.txt', "+common.replace('steps=30', 'steps=5')+')'
+    for says in ('step 5/5','finished before'):
+        rc,out,err = run(tmp, code)
+        assert rc==0 and says in out, err
+    assert len(list((tmp/'runs').glob('tiny-*/discriminator')))==1
+
 def test_no_network(tmp):
     "With local data nothing is asked of the network."
     block = "import socket\ndef no(*a, **k): raise RuntimeError('network')\nsocket.socket.connect = socket.getaddrinfo = no\n"

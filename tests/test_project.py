@@ -1,6 +1,9 @@
-"The project itself: README, notebooks, forbidden calls."
-import json, re
+"The project itself: README, notebooks, undefined names, forbidden calls."
+import io, json, re
 from pathlib import Path
+
+from pyflakes.api import check
+from pyflakes.reporter import Reporter
 
 root = Path(__file__).parent.parent
 nbs = sorted((root/'nbs').rglob('*.ipynb'))
@@ -23,6 +26,15 @@ def test_no_pickle_or_remote_code():
     for py in (root/'electra_nb').glob('*.py'):
         hits = [l for l in py.read_text().splitlines() if bad.search(l) and not l.strip().startswith('#') and '.eval()' not in l]
         assert hits==[], (py.name, hits)
+
+def test_names_are_defined():
+    "No module uses a name that it does not have, or imports one in vain."
+    for py in (root/'electra_nb').glob('*.py'):
+        if py.name=='_modidx.py': continue
+        out = io.StringIO()
+        check(py.read_text(), py.name, Reporter(out, out))
+        side_effects = ('electra_nb.show','fastai.callback.progress')
+        assert [l for l in out.getvalue().splitlines() if not any(f"'{m}' imported but unused" in l for m in side_effects)]==[]
 
 def test_outputs_are_clean():
     "Stored outputs show no path of a machine, no warning and no traceback."
