@@ -6,11 +6,11 @@
 __all__ = ['Classifier', 'TaskLoss', 'SumLoss', 'layer_groups', 'layer_factors', 'find_encoder', 'load_encoder',
            'encoder_tokenizer', 'random_encoder', 'hf_head', 'to_hf', 'save_classifier', 'load_classifier']
 
-# %% ../nbs/11_classifier.ipynb #ff6f11d6
+# %% ../nbs/11_classifier.ipynb #eb2d3fcf
 import json, os, re, torch, torch.nn.functional as F
 from copy import deepcopy
 from .checkpoints import write_folder
-from .model import encode, get_models, init_paper, save_tower
+from .model import encode, get_models, init_paper, quiet_hf, save_tower
 from .optim import decay_groups
 from .recipes import make_recipe
 from .tasks import Task
@@ -105,7 +105,7 @@ def _config(where, dropout, attention_dropout):
     cfg.hidden_dropout_prob,cfg.attention_probs_dropout_prob = dropout,attention_dropout
     return cfg
 
-# %% ../nbs/11_classifier.ipynb #ea06b794
+# %% ../nbs/11_classifier.ipynb #1e38bf54
 def load_encoder(
     source:str, # as for `find_encoder`
     dropout:float=0.1, # on embeddings and sublayers (Table 7)
@@ -114,7 +114,8 @@ def load_encoder(
     "Load an encoder."
     where = find_encoder(source)
     cfg = _config(where, dropout, attention_dropout)
-    try: electra,info = ElectraModel.from_pretrained(where, config=cfg, attn_implementation='sdpa', output_loading_info=True)
+    try:
+        with quiet_hf(): electra,info = ElectraModel.from_pretrained(where, config=cfg, attn_implementation='sdpa', output_loading_info=True)
     except (OSError,RuntimeError) as e: raise ValueError(f"{where}: the weights cannot be loaded ({type(e).__name__}: {str(e).splitlines()[0]})") from e
     wrong = [*info['missing_keys'],*(str(k) for k in info['mismatched_keys'])]
     if wrong: raise ValueError(f"{where}: {len(wrong)} weights of the encoder are missing or have another shape, the first is {wrong[0]}")

@@ -5,11 +5,10 @@
 # %% auto #0
 __all__ = ['Table', 'read_table', 'choose_columns', 'find_labels', 'hold_out', 'table_task', 'library_task']
 
-# %% ../nbs/10a_labels.ipynb #d79dd22d
+# %% ../nbs/10a_labels.ipynb #476372d5
 import csv, json, math, os, re
 import numpy as np, pyarrow as pa, pyarrow.parquet as pq
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from .corpus import read_lines
 from .logs import logger

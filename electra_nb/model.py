@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['sizes', 'ModelConfig', 'check_model_config', 'electra_configs', 'init_paper', 'init_local', 'tie_towers',
-           'get_models', 'count_parameters', 'encode', 'slot_logits', 'token_logits', 'save_tower', 'save_models',
-           'load_models']
+           'get_models', 'count_parameters', 'encode', 'slot_logits', 'token_logits', 'quiet_hf', 'save_tower',
+           'save_models', 'load_models']
 
 # %% ../nbs/05_model.ipynb #d0e6188c
 import math, os, torch
@@ -206,14 +206,16 @@ def token_logits(
     "The discriminator's verdict on every token."
     return disc.discriminator_predictions(encode(disc.electra, ids, attention_mask, token_type_ids))
 
-# %% ../nbs/05_model.ipynb #c2dec03b
+# %% ../nbs/05_model.ipynb #9893c007
 @contextmanager
-def _no_bars():
-    "Keep `transformers` from drawing a progress bar for every file."
-    on = logging.is_progress_bar_enabled()
+def quiet_hf():
+    "Keep `transformers` from drawing a bar for every file and from listing the weights of heads that are left out."
+    on,level = logging.is_progress_bar_enabled(),logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity_error()
     try: yield
     finally:
+        logging.set_verbosity(level)
         if on: logging.enable_progress_bar()
 
 def save_tower(
@@ -224,7 +226,7 @@ def save_tower(
     "Save a tower for `transformers`, with the permissions that the umask asks for."
     umask = os.umask(0)
     os.umask(umask)
-    with _no_bars(): model.save_pretrained(folder)
+    with quiet_hf(): model.save_pretrained(folder)
     if tok is not None: tok.save_pretrained(folder)
     for f in Path(folder).iterdir(): f.chmod(0o666&~umask)
 
@@ -237,7 +239,7 @@ def save_models(
     "Save both towers as Hugging Face folders."
     for name,m in dict(generator=gen, discriminator=disc).items(): save_tower(m, Path(folder)/name, tok)
 
-# %% ../nbs/05_model.ipynb #e872586d
+# %% ../nbs/05_model.ipynb #82941688
 def load_models(
     folder:str, # with `generator/` and `discriminator/`
     tie:str='embeddings', # what the towers share
@@ -247,6 +249,6 @@ def load_models(
     for name,cls in dict(generator=ElectraForMaskedLM, discriminator=ElectraForPreTraining).items():
         path = Path(folder)/name
         if not (path/'config.json').exists(): raise FileNotFoundError(f"{folder} has no {name}/config.json: a run folder, or one of its checkpoints, is needed")
-        with _no_bars(): towers.append(cls.from_pretrained(path, local_files_only=True, use_safetensors=True, attn_implementation='sdpa'))
+        with quiet_hf(): towers.append(cls.from_pretrained(path, local_files_only=True, use_safetensors=True, attn_implementation='sdpa'))
     tie_towers(*towers, tie)
     return tuple(towers)

@@ -6,11 +6,11 @@
 __all__ = ['tasks', 'Split', 'Task', 'parse_task', 'parse_tasks', 'Rows', 'label_ids', 'read_split', 'TaskData', 'load_files',
            'from_hub', 'load_task', 'both_orders']
 
-# %% ../nbs/10_tasks.ipynb #20b422b4
+# %% ../nbs/10_tasks.ipynb #bf5f1dad
 import re
 import numpy as np
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from .corpus import hash_texts, read_lines
 from pathlib import Path
 

@@ -7,7 +7,7 @@ from torch import nn
 
 from electra_nb.masking import apply_mask, n_slots, n_used
 from electra_nb.model import ModelConfig, count_parameters, encode, get_models, slot_logits
-from electra_nb.optim import OptimConfig, _make_opt, decay_groups, lr_at
+from electra_nb.optim import OptimConfig, make_opt, decay_groups, lr_at
 from electra_nb.rtd import LossConfig, RTDModel, gumbel_sample, rtd_loss, sharpen, tower_losses
 from electra_nb.tokenizer import line_encoder, load_tokenizer
 from tf_names import group, hf_name, load_variables, to_hf
@@ -107,7 +107,7 @@ def test_trajectory():
     model = RTDModel(gen, disc).train()
     cfg = OptimConfig(lr=config['learning_rate'], warmup=config['num_warmup_steps'], wd=config['weight_decay_rate'])
     decays,spared = decay_groups(model)
-    opt = _make_opt([decays,spared], cfg.lr, cfg)
+    opt = make_opt([decays,spared], cfg.lr, cfg)
     decayed = {id(p) for p in decays}
     params = {k:dict(m.named_parameters(remove_duplicate=False)) for k,m in dict(generator=gen, discriminator=disc).items()}
     for k,d in index['weight_decay'].items(): assert (id(params[hf_name(k)[0]][hf_name(k)[1]]) in decayed)==d, k
