@@ -4,9 +4,10 @@
 
 # %% auto #0
 __all__ = ['Classifier', 'TaskLoss', 'SumLoss', 'layer_groups', 'layer_factors', 'find_encoder', 'load_encoder',
-           'encoder_tokenizer', 'random_encoder', 'hf_head', 'to_hf', 'save_classifier', 'load_classifier']
+           'encoder_tokenizer', 'weights_hash', 'random_encoder', 'hf_head', 'to_hf', 'save_classifier',
+           'load_classifier']
 
-# %% ../nbs/11_classifier.ipynb #eb2d3fcf
+# %% ../nbs/11_classifier.ipynb #6730a8aa
 import json, os, re, torch, torch.nn.functional as F
 from copy import deepcopy
 from .checkpoints import write_folder
@@ -20,6 +21,7 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoConfig, ElectraConfig, ElectraForPreTraining, ElectraForSequenceClassification, ElectraModel, PreTrainedTokenizerFast
+from xxhash import xxh3_128
 
 # %% ../nbs/11_classifier.ipynb #c8f6ba29
 class Classifier(nn.Module):
@@ -85,7 +87,7 @@ def layer_factors(
     off = 2 if faithful else 1
     return [f for f in (*(decay**(n_layers+off-i) for i in range(n_layers+1)),1.) for _ in range(2)]
 
-# %% ../nbs/11_classifier.ipynb #608f2205
+# %% ../nbs/11_classifier.ipynb #631caef6
 def find_encoder(
     source:str, # run folder, checkpoint, Hugging Face folder, or name on the hub
 ) -> str: # folder or name for `from_pretrained`
@@ -95,7 +97,7 @@ def find_encoder(
         if (p/'config.json').is_file(): return str(p)
     if path.exists() and (path/'checkpoints').is_dir(): raise ValueError(f"{source} is a run that has not finished: continue it, or pass one of its checkpoints, such as {source}/checkpoints/step_…")
     if path.exists(): raise ValueError(f"{source} is no model: a run folder (with discriminator/) or a Hugging Face folder (with config.json) is needed")
-    if not re.fullmatch(r'[\w-][\w.-]*/[\w.-]+', str(source)): raise FileNotFoundError(f"no model {str(source)!r}: it is no folder here, and no name on the hub (user/name)")
+    if Path(path.parts[0]).exists() or not re.fullmatch(r'[\w-][\w.-]*/[\w.-]+', str(source)): raise FileNotFoundError(f"no model {str(source)!r}: it is no folder here, and no name on the hub (user/name)")
     return str(source)
 
 def _config(where, dropout, attention_dropout):
@@ -136,6 +138,15 @@ def encoder_tokenizer(
     if len(check_tokenizer(tok))>n: raise ValueError(f"the tokenizer has {len(tok)} ids, the encoder {n} embeddings: this is not the tokenizer it was trained with")
     return tok
 
+# %% ../nbs/11_classifier.ipynb #8c61e0ed
+def weights_hash(
+    module:nn.Module,
+) -> str: # 32 hexadecimal digits
+    "Changes with any weight."
+    h = xxh3_128()
+    for k,v in sorted(module.state_dict().items()): h.update(k.encode()+v.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    return h.hexdigest()
+
 # %% ../nbs/11_classifier.ipynb #5c7d9f3e
 def random_encoder(
     source:str, # as for `find_encoder`: gives shape and kind of initial values
@@ -174,7 +185,7 @@ def hf_head(
     pad = lambda t,size: torch.cat([t, t.new_zeros(size-len(t), *t.shape[1:])])
     return {'dense.weight':pad(torch.cat([w,-w]), d), 'dense.bias':pad(torch.cat([b,-b]), d), 'out_proj.weight':pad(torch.cat([eye,-eye]), d).T.contiguous(), 'out_proj.bias':torch.zeros_like(b)}
 
-# %% ../nbs/11_classifier.ipynb #c1011479
+# %% ../nbs/11_classifier.ipynb #e6aa62f0
 def to_hf(
     model:Classifier,
     task:Task, # its labels name the outputs
@@ -193,21 +204,24 @@ def save_classifier(
     folder:str, # becomes a Hugging Face folder
     tok:PreTrainedTokenizerFast,
     task:Task,
+    about:dict=None, # JSON-able; written as task.json
 ) -> None:
     "Save for `AutoModelForSequenceClassification`, at once or not at all; the head as it was trained goes into `head.safetensors`."
     def write(tmp):
         save_tower(to_hf(model, task), tmp, tok)
         save_file({k:v.detach().contiguous().cpu() for k,v in model.head.state_dict().items()}, tmp/'head.safetensors')
+        if about: (tmp/'task.json').write_text(json.dumps(about, indent=1))
     write_folder(folder, write)
 
 def load_classifier(
     folder:str, # from `save_classifier`
-    dropout:float=0.1, # as in `load_encoder`
+    dropout:float=0.1, # in the encoder and before the head
+    attention_dropout:float=0.1, # on attention weights
 ) -> Classifier:
     "Load a fine-tuned model with the head that it was trained with."
     path = Path(folder)/'head.safetensors'
     if not path.is_file(): raise FileNotFoundError(f"{folder} has no head.safetensors: it was not fine-tuned here. AutoModelForSequenceClassification loads models of other programs.")
     head = load_file(path)
-    model = Classifier(load_encoder(folder, dropout, dropout), len(head['bias']), dropout)
+    model = Classifier(load_encoder(folder, dropout, attention_dropout), len(head['bias']), dropout)
     model.head.load_state_dict(head)
     return model
