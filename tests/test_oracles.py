@@ -1,14 +1,20 @@
 "Comparison with numbers obtained by running the original implementation."
-import json
+import json, re
+from functools import partial
 from pathlib import Path
 
 import numpy as np, pytest, torch
+from fastai.basics import DataLoaders, Learner
+from fastai.callback.core import Callback
 from torch import nn
+from transformers import ElectraConfig, ElectraModel
 
+from electra_nb.classifier import Classifier, SumLoss, TaskLoss, layer_factors, layer_groups
 from electra_nb.masking import apply_mask, n_slots, n_used
 from electra_nb.model import ModelConfig, count_parameters, encode, get_models, slot_logits
-from electra_nb.optim import OptimConfig, make_opt, decay_groups, lr_at
+from electra_nb.optim import ClipGrads, CountSteps, OptimConfig, WarmupDecay, decay_groups, lr_at, make_opt
 from electra_nb.rtd import LossConfig, RTDModel, gumbel_sample, rtd_loss, sharpen, tower_losses
+from electra_nb.tasks import tasks
 from electra_nb.tokenizer import line_encoder, load_tokenizer
 from tf_names import group, hf_name, load_variables, to_hf
 
@@ -166,3 +172,40 @@ def test_tokenizer(vocab, lower, strip):
     file = dict(bert='vocab_bert_uncased.txt', small='vocab_small.txt')[vocab]
     encode = line_encoder(load_tokenizer(here/file, lower=bool(lower), strip_accents=bool(strip)))
     for case in json.load(open(here/'tokenizer.json'))[f'{vocab}_lower{lower}_strip{strip}']: assert encode([case['text']])[0]==case['ids'], case['text']
+
+class Batches(list):
+    "Fed batches as a data loader."
+    dataset = ()
+    def to(self, device): return self
+
+class Record(Callback):
+    "Keep loss, norm and weights of every update."
+    order = 100
+    def before_fit(self): self.loss_values,self.norms,self.weights = [],[],{}
+    def after_batch(self):
+        self.loss_values.append(self.learn.loss.item()*len(self.yb[0]))
+        self.norms.append(self.learn.clip_grads.norm.item())
+        self.weights[len(self.norms)] = {k:v.clone() for k,v in self.learn.model.named_parameters()} if len(self.norms) in (2,10) else {}
+
+def test_finetuning_trajectory():
+    "Ten steps of official fine-tuning through fastai's Learner: layer-wise rates, summed loss, clip, decay."
+    o,z = json.load(open(here/'trajectories/finetune_index.json'))['cola_one_hot'],np.load(here/'trajectories/finetune_cola_one_hot.npz')
+    e = {k:v for k,v in o['encoder'].items() if k!='hidden_act'}
+    model = Classifier(ElectraModel(ElectraConfig(embedding_size=o['embedding_size'], **e)), 2, 0.)
+    names = {k:re.sub(r'^task_specific\.cola\.dense', 'head', hf_name(k)[1]) for k in group(z, 'init/')}
+    params = dict(model.named_parameters())
+    assert sorted(names.values())==sorted(params)
+    for k,v in group(z, 'init/').items(): params[names[k]].data.copy_(to_hf(k, v))
+    t = {k:torch.from_numpy(z[f'in/{k}']).long() for k in ('input_ids','input_mask','segment_ids','cola_label_ids')}
+    lens = t['input_mask'].sum(-1)
+    n_a = ((t['segment_ids']==0) & (t['input_mask']==1)).sum(-1)
+    batches = Batches((t['input_ids'][s],lens[s],n_a[s],t['cola_label_ids'][s]) for s in range(10))
+    cfg = OptimConfig(lr=o['learning_rate'], warmup=o['warmup_proportion'], wd=o['weight_decay_rate'])
+    record = Record()
+    learn = Learner(DataLoaders(batches, Batches()), model, TaskLoss(tasks['cola']), partial(make_opt, cfg=cfg), splitter=layer_groups, wd_bn_bias=True,
+        cbs=[CountSteps(),SumLoss(),ClipGrads(cfg.clip),WarmupDecay(10, cfg, layer_factors(3, o['layerwise_lr_decay'])),record])
+    with learn.no_bar(), learn.no_logging(): learn.fit(1)
+    np.testing.assert_allclose(record.loss_values, z['rec/loss'], rtol=1e-4)
+    np.testing.assert_allclose(record.norms, z['rec/global_norm'], rtol=1e-3)
+    for n in (2,10):
+        for k,v in group(z, f'after{n}/').items(): close(record.weights[n][names[k]], to_hf(k, v), 1e-4, (n, k))

@@ -1,0 +1,116 @@
+"Whole processes of fine-tuning: kill and go on, no network, silence when piped; and real GLUE files where they lie beside the project."
+import json, signal, subprocess, sys, time
+from pathlib import Path
+
+import numpy as np, pandas as pd, pytest
+from sklearn.metrics import accuracy_score, matthews_corrcoef
+
+from test_process import env, run, start, text
+
+glue = Path(__file__).parents[2]/'shared'/'data'/'glue'
+real = pytest.mark.skipif(not glue.is_dir(), reason='the GLUE folder is not beside the project')
+
+@pytest.fixture(scope='module')
+def tmp(tmp_path_factory):
+    "A folder with a short pre-training and labelled rows."
+    tmp = tmp_path_factory.mktemp('finetuning')
+    (tmp/'texts.txt').write_text(text)
+    rc,_,err = run(tmp, "from electra_nb import pretrain; pretrain(corpus='texts.txt', steps=5, bs=4, max_len=32, device='cpu')")
+    assert rc==0, err
+    lines = [l for l in text.split('\n') if l]
+    rows = pd.DataFrame(dict(text=lines, verb=['a' if 'sees' in l else 'b' if 'asks' in l else 'c' for l in lines])).drop_duplicates('text')
+    rows.to_csv(tmp/'rows.csv', index=False)
+    return tmp
+
+def job(out, runs=10): return f"from electra_nb import finetune; finetune(data='rows.csv', runs={runs}, epochs=2, bs=8, keep=2, device='cpu', out={out!r})"
+
+def lines(study): return [{k:v for k,v in json.loads(l).items() if k not in ('seconds','date')} for l in (study/'results.jsonl').read_text().splitlines()]
+
+def test_killed_and_continued(tmp):
+    "kill -9 at several moments of a study of ten seeds: the same command goes on, each run is there once, and with the same scores."
+    rc,out,err = run(tmp, job('whole'))
+    assert (rc,err)==(0,''), err
+    assert '\r' not in out and '10 runs' in out
+    for n in (1, 4, 7):
+        p = start(tmp, job('killed'))
+        path,end = tmp/'killed'/'results.jsonl',time.time()+120
+        while time.time()<end and not (path.exists() and path.read_text().count('\n')>=n): time.sleep(.02)
+        p.send_signal(signal.SIGKILL)
+        p.communicate()
+    before = lines(tmp/'killed')
+    assert 7<=len(before)<10
+    rc,_,err = run(tmp, job('killed'))
+    assert (rc,err)==(0,''), err
+    assert lines(tmp/'killed')==lines(tmp/'whole')
+    kept = [sorted(p.name for p in (tmp/s/'models').iterdir()) for s in ('whole','killed')]
+    assert kept[0]==kept[1] and len(kept[0])==2
+
+def test_interrupted(tmp):
+    "Ctrl-C says how to go on, and sets the exit code of the command."
+    exe = str(Path(sys.executable).parent/'electra_finetune')
+    p = subprocess.Popen([exe, '--data', 'rows.csv', '--runs', '500', '--epochs', '2', '--device', 'cpu', '--out', 'stopped'], cwd=tmp, env=env(tmp), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    path,end = tmp/'stopped'/'results.jsonl',time.time()+120
+    while time.time()<end and not path.exists(): time.sleep(.05)
+    p.send_signal(signal.SIGINT)
+    out,err = p.communicate(timeout=60)
+    assert p.returncode==130 and 'the same call does the rest' in out, (out, err)
+
+def test_one_writer(tmp):
+    "A second process in the same study is refused."
+    p = start(tmp, job('locked', 500))
+    end = time.time()+120
+    while time.time()<end and not (tmp/'locked'/'results.jsonl').exists(): time.sleep(.05)
+    rc,_,err = run(tmp, job('locked', 500))
+    p.kill()
+    p.communicate()
+    assert rc!=0 and 'another process' in err
+
+def test_nothing_at_hand(tmp):
+    "`finetune()` takes the last run and the built-in task, and sets it beside guessing and a random start; no network."
+    block = "import socket\ndef no(*a, **k): raise RuntimeError('network')\nsocket.socket.connect = socket.getaddrinfo = no\n"
+    rc,out,err = run(tmp, block+"from electra_nb import finetune; finetune(epochs=.2)")
+    assert rc==0 and err=='', err
+    assert 'library, seed 0, pretrained: accuracy' in out and 'library, seed 0, random: accuracy' in out and 'guessing 10.0' in out
+
+def test_plain_transformers(tmp):
+    "A fine-tuned folder loads without this package."
+    if not (tmp/'whole').exists(): assert run(tmp, job('whole'))[0]==0
+    code = """
+import sys
+from pathlib import Path
+from transformers import AutoModelForSequenceClassification, pipeline
+folder = str(next(Path('whole/models').iterdir()))
+m,info = AutoModelForSequenceClassification.from_pretrained(folder, output_loading_info=True)
+assert not any(info[k] for k in ('missing_keys','unexpected_keys','mismatched_keys')), info
+assert pipeline('text-classification', folder)('The baker sees the fisher in the town.')[0]['label'] in 'abc'
+assert 'electra_nb' not in sys.modules"""
+    rc,_,err = run(tmp, code, HF_HUB_OFFLINE='1')
+    assert rc==0, err
+
+@real
+def test_real_rows():
+    "Every task of the GLUE folder reads with its official counts, or says what is missing."
+    from electra_nb.tasks import load_task, parse_task, tasks
+    replaced = dict(qnli='train=train_from_squad.tsv.xz', mnli='train=train_subset.tsv', qqp='train=train_subset.tsv,dev=dev_subset.tsv')
+    for t in tasks:
+        name,files = parse_task(f'{t}:{replaced.get(t, "")}')
+        data = load_task(name, glue, files)
+        assert {'train','dev'}<=set(data.splits)
+        for s,rows in data.splits.items():
+            if s not in files and tasks[t].splits[s].n: assert len(rows)==tasks[t].splits[s].n
+        absent = [s for s in tasks[t].splits if s not in data.splits]
+        assert len(data.missing)==len(absent)
+
+@real
+def test_real_scores(tmp):
+    "Scores of short runs on CoLA and RTE are those of scikit-learn over the written predictions and the original labels."
+    rc,_,err = run(tmp, f"from electra_nb import finetune; finetune(tasks='cola rte', glue_dir={str(glue)!r}, epochs=.2, device='cpu', out='glue', submission='glue.zip')")
+    assert rc==0, err
+    ledger = {r['task']:r for r in lines(tmp/'glue')}
+    gold = dict(cola=[l.split('\t')[1] for l in (glue/'CoLA'/'dev.tsv').read_text().splitlines()], rte=[l.split('\t')[3] for l in (glue/'RTE'/'dev.tsv').read_text().splitlines()[1:]])
+    for task,f in dict(cola=matthews_corrcoef, rte=accuracy_score).items():
+        made = pd.read_csv(tmp/'glue'/'predictions'/f'{task}-pretrained-seed0-dev.tsv', sep='\t', dtype=str)
+        assert made.label.tolist()==gold[task]
+        assert ledger[task]['score']==pytest.approx(100*f(gold[task], made.prediction.tolist()))
+    import zipfile
+    with zipfile.ZipFile(tmp/'glue.zip') as z: assert {n:len(z.read(n).splitlines()) for n in z.namelist()}=={'CoLA.tsv':1064, 'RTE.tsv':3001}
