@@ -43,7 +43,7 @@ def _finite(x):
     if isinstance(x, dict): return {k:_finite(v) for k,v in x.items()}
     return None if isinstance(x, float) and not math.isfinite(x) else x
 
-# %% ../nbs/12_evaluation.ipynb #925fd8ab
+# %% ../nbs/12_evaluation.ipynb #ea31f6ca
 def mean_interval(
     scores:Iterable, # of the runs
     level:float=0.95, # confidence
@@ -55,15 +55,16 @@ def mean_interval(
     ci = bootstrap((x,), np.mean, confidence_level=level, n_resamples=2000, rng=np.random.default_rng(0)).confidence_interval
     return float(ci.low),float(ci.high)
 
-def _group(r): return r['model'],r['start'],r['task']
-
 def groups(
     lines:list, # of a ledger
 ) -> dict: # (model, start, task) -> lines
     "Runs that belong together."
     out = {}
-    for r in lines: out.setdefault(_group(r), []).append(r)
+    for r in lines: out.setdefault((r['model'],r['start'],r['task']), []).append(r)
     return out
+
+# %% ../nbs/12_evaluation.ipynb #15e30bdd
+def _stats(x): return dict(median=np.median(x), mean=x.mean(), sd=x.std(ddof=1) if len(x)>1 else float('nan'), best=x.max())
 
 def summarize(
     lines:list, # of a ledger
@@ -73,12 +74,12 @@ def summarize(
     for (model,start,task),rs in groups(lines).items():
         x = np.array([r['score'] for r in rs if r['score'] is not None], dtype=float)
         low,high = mean_interval(x)
-        stats = dict(median=np.median(x), mean=x.mean(), sd=x.std(ddof=1) if len(x)>1 else float('nan'), best=x.max()) if len(x) else dict.fromkeys(('median','mean','sd','best'), float('nan'))
+        stats = _stats(x) if len(x) else dict.fromkeys(('median','mean','sd','best'), float('nan'))
         failed = ', '.join(f"seed {r['seed']} {r['failure']}" for r in rs if r['failure'])
         rows.append(dict(model=model, start=start, task=task, metric=rs[0]['metric'], runs=len(rs), **stats, low=low, high=high, guess=rs[0]['guess'], failed=failed))
     return pd.DataFrame(rows).round(2)
 
-# %% ../nbs/12_evaluation.ipynb #fa1b7f45
+# %% ../nbs/12_evaluation.ipynb #0f10964a
 paper_columns = 'cola sst2 mrpc stsb qqp mnli qnli rte'.split()
 def _ref(*xs): return dict(zip(paper_columns, xs))
 
@@ -97,11 +98,12 @@ def paper_table(
     for r in summarize(lines).to_dict('records'): rows.setdefault(f"{r['model']}, {r['start']}", {})[r['task']] = r[statistic]
     other = sorted({t for r in rows.values() for t in r}-set(paper_columns))
     cols = [c for c in paper_columns if any(c in r for r in rows.values())]
-    rows = {**rows, **(published if cols else {})}
-    table = pd.DataFrame([{c:r.get(c) for c in (*cols,*other)} | dict(mean=np.mean([r[c] for c in paper_columns]) if set(paper_columns)<=set(r) else r.get('mean')) for r in rows.values()], index=list(rows))
-    return table.astype(float).round(2)
+    rows.update({k:dict(r) for k,r in published.items()} if cols else {})
+    for r in rows.values():
+        if set(paper_columns)<=set(r): r['mean'] = np.mean([r[c] for c in paper_columns])
+    return pd.DataFrame(rows.values(), index=list(rows), columns=[*cols,*other,'mean']).astype(float).round(2)
 
-# %% ../nbs/12_evaluation.ipynb #d3a09a49
+# %% ../nbs/12_evaluation.ipynb #8d6e17ec
 def plot_scores(
     lines:list, # of a ledger
 ) -> Figure:
@@ -115,7 +117,7 @@ def plot_scores(
             rs = [r for r in by.get((*kind,task), ()) if r['score'] is not None]
             y = [r['score'] for r in rs]
             x = i+np.linspace(-.15, .15, len(y)) if len(y)>1 else [i]*len(y)
-            for fail,mark in ((False,'o'),(True,'x')): ax.scatter([a for a,r in zip(x, rs) if bool(r['failure'])==fail], [b for b,r in zip(y, rs) if bool(r['failure'])==fail], marker=mark, color=f'C{i}', alpha=.7)
+            for a,b,r in zip(x, y, rs): ax.scatter(a, b, marker='x' if r['failure'] else 'o', color=f'C{i}', alpha=.7)
             if y: ax.hlines(np.median(y), i-.3, i+.3, color=f'C{i}', lw=2)
         first = next(r for r in lines if r['task']==task)
         ax.axhline(first['guess'], ls=':', color='gray')
@@ -123,7 +125,7 @@ def plot_scores(
         ax.set_xticklabels([s if len({m for m,_ in kinds})==1 else f'{m}\n{s}' for m,s in kinds], fontsize=8)
     return fig
 
-# %% ../nbs/12_evaluation.ipynb #69d0947e
+# %% ../nbs/12_evaluation.ipynb #970071ee
 def _difference(a, b, axis=-1): return np.mean(a, axis=axis)-np.mean(b, axis=axis)
 
 def compare(
@@ -141,6 +143,7 @@ def compare(
             warnings.simplefilter('ignore', RuntimeWarning) # equal scores have no spread to compare with
             welch = ttest_ind(a[t], b[t], equal_var=False).pvalue
         ci = bootstrap((a[t],b[t]), _difference, vectorized=True, method='percentile', n_resamples=4999, rng=np.random.default_rng(0)).confidence_interval
-        rows.append(dict(task=t, runs_a=len(a[t]), runs_b=len(b[t]), mean_a=np.mean(a[t]), mean_b=np.mean(b[t]), difference=np.mean(a[t])-np.mean(b[t]), low=ci.low, high=ci.high, p=p, p_welch=welch))
+        means = dict(mean_a=np.mean(a[t]), mean_b=np.mean(b[t]), difference=_difference(a[t], b[t]))
+        rows.append(dict(task=t, runs_a=len(a[t]), runs_b=len(b[t]), **means, low=ci.low, high=ci.high, p=p, p_welch=welch))
     table = pd.DataFrame(rows)
     return table.assign(p_adjusted=false_discovery_control(table.p)).round(4)

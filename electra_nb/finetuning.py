@@ -65,7 +65,7 @@ def _whole(data):
         if s.skipped: logger.info(f"{data.name}: {s.skipped} line(s) of {s.source} have too few columns and are left out")
     return data
 
-# %% ../nbs/12c_finetuning.ipynb #72d313ac
+# %% ../nbs/12c_finetuning.ipynb #00320779
 def run_once(
     data:TaskData,
     feats:dict, # split -> `Features`
@@ -86,12 +86,13 @@ def run_once(
         write_predictions(out/'predictions'/f'{run_name(data.name, start, seed)}-{s}.tsv', task, f.rows, act, pred)
         if s=='dev': bad = failure(task, f.rows.y, pred, fitted['loss'])
     value = None if bad=='diverged' else scores['dev'][task.metrics[0]]
-    line = dict(task=data.name, start=start, seed=seed, metric=task.metrics[0], score=value, failure=bad, guess=round(guess(task, feats['train'].y.numpy(), feats['dev'].rows.y), 4), scores=scores,
-        **fitted, n={s:len(f) for s,f in feats.items()}, rows=data.fingerprint(), replaced=data.replaced, recipe=asdict(cfg), versions=versions(),
+    by_guess = guess(task, feats['train'].y.numpy(), feats['dev'].rows.y)
+    line = dict(task=data.name, start=start, seed=seed, metric=task.metrics[0], score=value, failure=bad, guess=round(by_guess, 4), scores=scores, **fitted)
+    line.update(n={s:len(f) for s,f in feats.items()}, rows=data.fingerprint(), replaced=data.replaced, recipe=asdict(cfg), versions=versions(),
         device=torch.cuda.get_device_name() if device=='cuda' else 'CPU', date=datetime.now(timezone.utc).strftime('%Y-%m-%d %H:%M'))
     return line,learn
 
-# %% ../nbs/12c_finetuning.ipynb #3ed30ca9
+# %% ../nbs/12c_finetuning.ipynb #7b9d9f56
 def _encoder(source, start, after, seed, cfg, out, lines):
     "The encoder that a run begins with."
     torch.manual_seed(seed)
@@ -111,6 +112,7 @@ def _features(data, tok, cfg):
         if f.n_cut: logger.info(f"{data.name}: {f.n_cut:,} of {len(f):,} {s} texts are longer than max_len={cfg.max_len} ids and are cut")
     return feats
 
+# %% ../nbs/12c_finetuning.ipynb #38d419cf
 def run_task(
     data:TaskData,
     source:str, # run folder, Hugging Face folder or hub name

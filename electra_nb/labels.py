@@ -70,7 +70,7 @@ def _read_jsonl(path):
     names = list(dict.fromkeys(k for _,r in rows for k in r))
     return Table({n:[r.get(n) for _,r in rows] for n in names}, [p for p,_ in rows], name)
 
-# %% ../nbs/10a_labels.ipynb #21bdbd74
+# %% ../nbs/10a_labels.ipynb #8d3cb9c5
 _readers = {'.csv':_read_csv, '.tsv':_read_csv, '.jsonl':_read_jsonl}
 
 def read_table(
@@ -86,9 +86,10 @@ def read_table(
         try: source,name = pq.read_table(path).to_pydict(),path.name
         except pa.ArrowInvalid as e: raise ValueError(f"{source}: not a whole Parquet file ({str(e).splitlines()[0]})") from None
     else: name = 'data'
+    classes = {k:f.names for k,f in (getattr(source, 'features', None) or {}).items() if hasattr(f, 'names')}
     columns = source.to_dict('list') if hasattr(source, 'iloc') else source.to_dict() if hasattr(source, 'to_dict') else source
     if not isinstance(columns, dict): raise ValueError(f"labelled rows are a file, a data frame, a datasets.Dataset or a dictionary of columns, not {type(source).__name__}; choose a split of a DatasetDict")
-    columns = {str(k):list(v) for k,v in columns.items()}
+    columns = {str(k):[classes[k][i] if i is not None and i>=0 else None for i in v] if k in classes else list(v) for k,v in columns.items()}
     return Table(columns, [f'{name} row {i}' for i in range(len(next(iter(columns.values()), [])))], name)
 
 # %% ../nbs/10a_labels.ipynb #a9b88f1a
@@ -120,7 +121,7 @@ def choose_columns(
     if not text or label is None or label in text: raise ValueError(f"{table.name}: which columns hold texts and labels? Pass text= and label=; columns there: {known}")
     return tuple(text),label
 
-# %% ../nbs/10a_labels.ipynb #5512ba34
+# %% ../nbs/10a_labels.ipynb #c31bb470
 def _missing(v): return v is None or (isinstance(v, float) and math.isnan(v)) or (isinstance(v, str) and v.strip() in ('','nan','NaN','null'))
 
 def _need(table, column, kind):
@@ -132,6 +133,7 @@ def _is_score(values):
     try: return any(float(v)!=int(float(v)) for v in values)
     except (ValueError,OverflowError): return False
 
+# %% ../nbs/10a_labels.ipynb #70894dd8
 def _words(values): return [str(v).strip() for v in values]
 
 def find_labels(
@@ -162,7 +164,7 @@ def hold_out(
     for ks in by_group.values(): held.update(sorted(ks, key=lambda k: xxh3_64_intdigest(k.encode('utf-8', 'surrogatepass')))[:round(share*len(ks)) or int(len(ks)>1)])
     return np.array([k in held for k in keys])
 
-# %% ../nbs/10a_labels.ipynb #e9b999fb
+# %% ../nbs/10a_labels.ipynb #1a7dda89
 def table_rows(
     table:Table,
     task:Task, # names of the columns, labels
@@ -175,10 +177,26 @@ def table_rows(
     texts = [table.columns[c] for c in task.text]
     return Rows(list(texts[0]), list(texts[1]) if len(texts)>1 else None, label_ids(_words(table.columns[task.label]), task, table.places), table.name)
 
-def _part(rows, at):
-    pick = lambda xs: None if xs is None else [x for x,k in zip(xs, at) if k]
-    return Rows(pick(rows.a), pick(rows.b), rows.y[at], rows.source)
+# %% ../nbs/10a_labels.ipynb #44ac78cc
+def _number(v):
+    try: return math.isfinite(float(v))
+    except (TypeError,ValueError): return False
 
+def _task(tables, text, label, classes):
+    "The row of the table of tasks."
+    values = [] if classes else [float(v) for t in tables for v in t.columns.get(label, []) if _number(v)]
+    kinds = ('spearman','pearson') if not classes else ('accuracy','f1' if len(classes)==2 else 'macro_f1')
+    scale = (min(values),max(values)) if values else (0.,1.)
+    return Task(text, classes, label, scale, kinds, epochs=10. if len(tables[0])<=6000 else 3., splits=dict(train=Split('', ''), dev=Split('', '')))
+
+def _split(rows, by_label, share):
+    "Hold out a share of rows."
+    held = hold_out([' '.join(t) for t in zip(rows.a, rows.b or ['']*len(rows))], rows.y.tolist() if by_label else [0]*len(rows), share)
+    if not held.any(): raise ValueError(f"{rows.source} has too few rows ({len(rows)}) to hold some out: pass more, or a file with dev=")
+    pick = lambda xs,at: None if xs is None else [x for x,k in zip(xs, at) if k]
+    return {k:Rows(pick(rows.a, at), pick(rows.b, at), rows.y[at], rows.source) for k,at in dict(train=~held, dev=held).items()}
+
+# %% ../nbs/10a_labels.ipynb #15873068
 def table_task(
     data, # labelled rows to train on, as for `read_table`
     dev=None, # labelled rows to score, likewise; None: a share of `data`
@@ -194,24 +212,14 @@ def table_task(
     if not len(table): raise ValueError(f"{table.name} has no rows")
     text,label = choose_columns(table, text, label)
     classes = find_labels(table, label, regression)
-    dev = dev if dev is None else read_table(dev)
-    values = [] if classes else [float(v) for t in (table,dev) if t for v in t.columns.get(label, []) if _number(v)]
-    task = Task(text, classes, label, metrics=('spearman','pearson') if not classes else ('accuracy','f1' if len(classes)==2 else 'macro_f1'), epochs=10. if len(table)<6000 else 3.,
-        scale=(min(values),max(values)) if values else (0.,1.), splits=dict(train=Split('', ''), dev=Split('', '')))
-    rows = table_rows(table, task)
-    if dev is not None: splits = dict(train=rows, dev=table_rows(dev, task))
-    else:
-        held = hold_out([' '.join(t) for t in zip(rows.a, rows.b or ['']*len(rows))], rows.y.tolist() if classes else [0]*len(rows), valid)
-        splits = dict(train=_part(rows, ~held), dev=_part(rows, held))
-        if not held.any(): raise ValueError(f"{table.name} has too few rows ({len(table)}) to hold some out: pass more, or a file with dev=")
+    tables = [table,*([] if dev is None else [read_table(dev)])]
+    task = _task(tables, text, label, classes)
+    rows,*others = [table_rows(t, task) for t in tables]
+    splits = dict(train=rows, dev=others[0]) if others else _split(rows, bool(classes), valid)
     name = name or re.sub(r'[^\w-]+', '_', table.name.split('.')[0])
     logger.info(f"{name}: texts in {' and '.join(text)}, labels in {label}: "+(f"{len(classes)} classes" if classes else f"scores from {task.scale[0]:g} to {task.scale[1]:g}")
         +f"; {len(splits['train']):,} training rows, {len(splits['dev']):,} dev rows")
     return TaskData(name, task, splits)
-
-def _number(v):
-    try: return math.isfinite(float(v))
-    except (TypeError,ValueError): return False
 
 # %% ../nbs/10a_labels.ipynb #f874eb2d
 _names = re.compile('|'.join((*libraries,'python','scikit','arrow','hugging','pillow')), re.I)

@@ -12,7 +12,7 @@ from .tasks import Task
 from scipy.stats import ConstantInputWarning, NearConstantInputWarning, pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
-# %% ../nbs/11a_scores.ipynb #b2dbdb0d
+# %% ../nbs/11a_scores.ipynb #9a415887
 def _correlation(f):
     def _score(y, pred):
         if len(y)<2: return float('nan')
@@ -24,9 +24,11 @@ def _correlation(f):
 # of constant labels scikit-learn warns
 def _mcc(y, pred): return matthews_corrcoef(y, pred) if len(set(np.asarray(pred).tolist()))>1 else 0.
 
-scorers = dict(accuracy=accuracy_score, mcc=_mcc, f1=lambda y,p: f1_score(y, p, zero_division=0.), macro_f1=lambda y,p: f1_score(y, p, average='macro', zero_division=0.),
-    spearman=_correlation(spearmanr), pearson=_correlation(pearsonr))
+def _f1(average): return lambda y,pred: f1_score(y, pred, average=average, zero_division=0.)
 
+scorers = dict(accuracy=accuracy_score, mcc=_mcc, f1=_f1('binary'), macro_f1=_f1('macro'), spearman=_correlation(spearmanr), pearson=_correlation(pearsonr))
+
+# %% ../nbs/11a_scores.ipynb #4f6aecbb
 def score(
     names:tuple, # keys of `scorers`
     y:np.ndarray, # (n,) label ids or scores

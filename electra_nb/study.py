@@ -6,9 +6,8 @@
 __all__ = ['claim_study', 'check_rows', 'run_name', 'best_seeds', 'save_best', 'prune_models', 'write_predictions', 'saved_task',
            'answer', 'decide', 'Study']
 
-# %% ../nbs/12b_study.ipynb #88319406
-import json, os, shutil, torch
-import numpy as np, pandas as pd
+# %% ../nbs/12b_study.ipynb #84062001
+import json, numpy as np, os, pandas as pd, shutil, torch
 from dataclasses import asdict, replace
 from .classifier import TaskLoss, encoder_tokenizer, load_classifier, save_classifier
 from .evaluation import compare, paper_table, plot_scores, read_ledger, summarize
@@ -53,7 +52,7 @@ def check_rows(
     if {r['rows'] for r in lines if r['task']==data.name}-{data.fingerprint()}:
         raise ValueError(f"the ledger has runs of {data.name} on other rows than those given now: pass another out=, or the rows of before")
 
-# %% ../nbs/12b_study.ipynb #20a3e3ed
+# %% ../nbs/12b_study.ipynb #70c69b43
 def run_name(
     task:str, # name of the task
     start:str, # such as 'pretrained' or 'random'
@@ -72,6 +71,7 @@ def best_seeds(
     rs = [r for r in lines if r['task']==task and r['start']==start and r['score'] is not None]
     return [r['seed'] for r in sorted(rs, key=lambda r: -r['score'])[:n]]
 
+# %% ../nbs/12b_study.ipynb #c222f4c8
 def save_best(
     out:Path, # folder of the study
     lines:list, # of the ledger, and the new one last

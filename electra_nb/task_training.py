@@ -64,8 +64,8 @@ def check_finetune_config(
     if cfg.precision not in ('auto','fp32','bf16','fp16'): raise ValueError(f"precision={cfg.precision!r} is unknown: choose 'auto', 'fp32', 'bf16' or 'fp16'")
     return cfg
 
-# %% ../nbs/11b_task_training.ipynb #b92cd610
-_by_width = ((1024,dict(lr=5e-5, layer_decay=.9)), (768,dict(lr=1e-4)), (128,{}), (0,dict(lr=1e-3, layer_decay=1., threads=1))) # Table 7; the last row is ours
+# %% ../nbs/11b_task_training.ipynb #dec1f114
+_by_width = {1024:dict(lr=5e-5, layer_decay=.9), 768:dict(lr=1e-4), 128:{}, 0:dict(lr=1e-3, layer_decay=1., threads=1)} # Table 7; the last is ours
 
 _elsewhere = dict(learning_rate='lr', num_train_epochs='epochs', n_epochs='epochs', train_batch_size='bs', per_device_train_batch_size='bs', batch_size='bs', max_seq_length='max_len',
     max_length='max_len', weight_decay='wd', weight_decay_rate='wd', warmup_proportion='warmup', warmup_ratio='warmup', layerwise_lr_decay='layer_decay', max_grad_norm='clip',
@@ -77,7 +77,7 @@ def finetune_config(
 ) -> FinetuneConfig:
     "The constants for an encoder, with some changed; unknown names and impossible values are refused."
     check_names(options, [f.name for f in fields(FinetuneConfig)], _elsewhere)
-    own = next(o for width,o in _by_width if shape.hidden_size>=width)
+    own = next(o for width,o in _by_width.items() if shape.hidden_size>=width)
     cfg = check_finetune_config(FinetuneConfig(**{**own, **{k:v for k,v in options.items() if v is not None}}))
     n = shape.max_position_embeddings
     if options.get('max_len') and cfg.max_len>n: raise ValueError(f"max_len={cfg.max_len} is more than the {n} positions of this encoder")
@@ -95,7 +95,11 @@ def task_features(
     if 'train' in rows and data.task.swap and cfg.swap_pairs: rows['train'] = both_orders(rows['train'])
     return {k:Features(r, tok, cfg.max_len) for k,r in rows.items()}
 
-# %% ../nbs/11b_task_training.ipynb #2b594ad5
+# %% ../nbs/11b_task_training.ipynb #8aeaf93f
+def _metrics(task):
+    kw = dict(dim_argmax=-1 if task.labels else None, to_np=True, invert_arg=True)
+    return [AccumMetric(lambda y,p,m=m: 100*scorers[m](y, p), name=m, **kw) for m in task.metrics]
+
 def task_learner(
     data:TaskData, # names and task
     feats:dict, # split -> `Features`
@@ -109,10 +113,10 @@ def task_learner(
     task,device = data.task,torch.device(device)
     loaders = [FeaturesDL(feats['train'], cfg.bs, seed=seed, device=device), FeaturesDL(feats['dev'], 2*cfg.bs, shuffle=False, device=device)]
     for dl in loaders: dl.task = task
-    metrics = [AccumMetric(lambda y,p,m=m: 100*scorers[m](y, p), dim_argmax=-1 if task.labels else None, to_np=True, invert_arg=True, name=m) for m in task.metrics]
     cbs = [CountSteps(),ClipGrads(cfg.clip),LossesToHost(),*([SumLoss()] if cfg.sum_loss else []),*precision_cbs(cfg.precision, device)]
-    learn = Learner(DataLoaders(*loaders, device=device), Classifier(electra, task.n_out, cfg.dropout).to(device), loss_func=TaskLoss(task), opt_func=partial(make_opt, cfg=cfg),
-        splitter=layer_groups, lr=cfg.lr, metrics=metrics, cbs=cbs, wd_bn_bias=True)
+    model = Classifier(electra, task.n_out, cfg.dropout).to(device)
+    optim = dict(opt_func=partial(make_opt, cfg=cfg), splitter=layer_groups, lr=cfg.lr, wd_bn_bias=True)
+    learn = Learner(DataLoaders(*loaders, device=device), model, loss_func=TaskLoss(task), metrics=_metrics(task), cbs=cbs, **optim)
     learn.recorder.smooth_loss = SmoothLoss()
     return learn
 
@@ -155,7 +159,7 @@ def fit_task(
     dl.n_batches = dl.per_pass
     return dict(steps=steps, loss=watch.end_loss, seconds=round(time.perf_counter()-start, 2))
 
-# %% ../nbs/11b_task_training.ipynb #f4d276f3
+# %% ../nbs/11b_task_training.ipynb #ab425490
 def _texts(tok, b):
     "Texts of a batch, as the model got them."
     cut = lambda ids,n,m: tok.decode(ids[n:m], skip_special_tokens=True)
@@ -168,6 +172,7 @@ def _table(dl, b, max_n, **columns):
     rows = dict(zip(task.text, zip(*texts)))
     return pd.DataFrame({**rows, 'target':[_name(task, y) for y in b[3][:max_n]], **{k:[_name(task, v) for v in vs[:max_n]] for k,vs in columns.items()}})
 
+# %% ../nbs/11b_task_training.ipynb #45c81311
 @patch
 def show_batch(self:FeaturesDL,
     b=None, # batch; None: the first one
@@ -187,7 +192,7 @@ def show_results(self:FeaturesDL,
     "Show texts, targets and predictions."
     display_df(_table(self, b, max_n, prediction=outs))
 
-# %% ../nbs/11b_task_training.ipynb #2480dddf
+# %% ../nbs/11b_task_training.ipynb #12c5f574
 def dev_predictions(
     learn:Learner, # trained
     feats:Features=None, # rows; None: the dev split
@@ -204,7 +209,7 @@ def worst(
 ) -> pd.DataFrame: # highest loss first
     "The dev texts with the highest loss."
     dl = learn.dls.valid
-    with learn.no_bar(): act,y,pred,loss = learn.get_preds(dl=dl, with_decoded=True, with_loss=True)
+    with learn.no_bar(): _,_,pred,loss = learn.get_preds(dl=dl, with_decoded=True, with_loss=True)
     top = loss.argsort(descending=True, stable=True)[:n]
     table = _table(dl, dl.examples.batch(top.numpy()), n, prediction=pred[top])
     return table.assign(loss=loss[top].numpy().round(3))
@@ -215,8 +220,8 @@ def plot_confusion(
     "Which labels are taken for which, on the dev split."
     task = learn.dls.valid.task
     if not task.labels: raise ValueError("a confusion matrix needs labels; this task has scores")
-    pred,names = dev_predictions(learn)[1],task.words or task.labels
+    y,pred,names = learn.dls.valid.examples.y.numpy(),dev_predictions(learn)[1],task.words or task.labels
     fig = Figure(figsize=(3+.4*len(names),)*2, layout='constrained')
-    ConfusionMatrixDisplay.from_predictions(learn.dls.valid.examples.y.numpy(), pred, labels=range(len(names)), display_labels=names, xticks_rotation='vertical' if len(names)>3 else 'horizontal',
-        ax=fig.subplots(), colorbar=False, cmap='Blues')
+    look = dict(display_labels=names, xticks_rotation='vertical' if len(names)>3 else 'horizontal', colorbar=False, cmap='Blues')
+    ConfusionMatrixDisplay.from_predictions(y, pred, labels=range(len(names)), ax=fig.subplots(), **look)
     return fig

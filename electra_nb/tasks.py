@@ -6,9 +6,8 @@
 __all__ = ['tasks', 'Split', 'Task', 'parse_task', 'parse_tasks', 'Rows', 'label_ids', 'read_split', 'TaskData', 'load_files',
            'from_hub', 'load_task', 'both_orders']
 
-# %% ../nbs/10_tasks.ipynb #bf5f1dad
-import re
-import numpy as np
+# %% ../nbs/10_tasks.ipynb #15a1e974
+import numpy as np, re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from .corpus import hash_texts, read_lines

@@ -138,7 +138,7 @@ def stop_signals(
     finally:
         for s,h in old.items(): signal.signal(s, h)
 
-# %% ../nbs/08_training.ipynb #6d529c43
+# %% ../nbs/08_training.ipynb #44c19e65
 class StepBar(Callback):
     "A progress bar over all steps."
     order = SaveSteps.order+1
@@ -148,11 +148,12 @@ class StepBar(Callback):
         leave:bool=True, # keep the full bar on the screen
     ): self.n_steps,self.what,self.leave = n_steps,what,leave
     def before_fit(self):
-        self.bar = tqdm(total=self.n_steps, initial=self.learn.n_updates, desc=self.what, leave=self.leave, unit='step', disable=quiet(), ncols=shutil.get_terminal_size().columns)
+        look = dict(desc=self.what, leave=self.leave, unit='step', disable=quiet(), ncols=shutil.get_terminal_size().columns)
+        self.bar = tqdm(total=self.n_steps, initial=self.learn.n_updates, **look)
     def after_step(self): self.bar.update(int(not self.learn.step_skipped))
     def after_fit(self): self.bar.close()
 
-# %% ../nbs/08_training.ipynb #55ba2611
+# %% ../nbs/08_training.ipynb #60d03fbd
 class SmoothLoss(AvgSmoothLoss):
     "fastai's smoothed loss, kept on the device: fastai's own reads the loss back at every step."
     def accumulate(self, learn):
@@ -174,6 +175,7 @@ def precision_cbs(
     if precision=='auto': precision = 'fp32' if device.type!='cuda' else 'bf16' if torch.cuda.is_bf16_supported() else 'fp16'
     return [] if precision=='fp32' else [MixedPrecision(amp_mode=AMPMode.BF16 if precision=='bf16' else AMPMode.FP16)]
 
+# %% ../nbs/08_training.ipynb #c18a5391
 def pick_device(
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
     precision:str='auto', # as in `TrainConfig`
