@@ -7,10 +7,10 @@ __all__ = ['Classifier', 'TaskLoss', 'SumLoss', 'layer_groups', 'layer_factors',
            'encoder_tokenizer', 'weights_hash', 'random_encoder', 'hf_head', 'to_hf', 'save_classifier',
            'load_classifier']
 
-# %% ../nbs/11_classifier.ipynb #6730a8aa
+# %% ../nbs/11_classifier.ipynb #b58afcae
 import json, os, re, torch, torch.nn.functional as F
 from copy import deepcopy
-from .checkpoints import write_folder
+from .checkpoints import damage, write_folder
 from .model import encode, get_models, init_paper, quiet_hf, save_tower
 from .optim import decay_groups
 from .recipes import make_recipe
@@ -18,6 +18,7 @@ from .tasks import Task
 from .tokenizer import check_tokenizer, load_tokenizer
 from fastai.callback.core import Callback
 from pathlib import Path
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import AutoConfig, ElectraConfig, ElectraForPreTraining, ElectraForSequenceClassification, ElectraModel, PreTrainedTokenizerFast
@@ -107,7 +108,7 @@ def _config(where, dropout, attention_dropout):
     cfg.hidden_dropout_prob,cfg.attention_probs_dropout_prob = dropout,attention_dropout
     return cfg
 
-# %% ../nbs/11_classifier.ipynb #1e38bf54
+# %% ../nbs/11_classifier.ipynb #1ea129b9
 def load_encoder(
     source:str, # as for `find_encoder`
     dropout:float=0.1, # on embeddings and sublayers (Table 7)
@@ -116,9 +117,10 @@ def load_encoder(
     "Load an encoder."
     where = find_encoder(source)
     cfg = _config(where, dropout, attention_dropout)
+    if (Path(where)/'manifest.json').is_file() and (wrong := damage(where)): raise ValueError(f"{where}: {wrong}. Fetch or make it again; if the change was wanted, delete manifest.json.")
     try:
         with quiet_hf(): electra,info = ElectraModel.from_pretrained(where, config=cfg, attn_implementation='sdpa', output_loading_info=True)
-    except (OSError,RuntimeError) as e: raise ValueError(f"{where}: the weights cannot be loaded ({type(e).__name__}: {str(e).splitlines()[0]})") from e
+    except (OSError,RuntimeError,SafetensorError) as e: raise ValueError(f"{where}: the weights cannot be loaded ({type(e).__name__}: {str(e).splitlines()[0]})") from e
     wrong = [*info['missing_keys'],*(str(k) for k in info['mismatched_keys'])]
     if wrong: raise ValueError(f"{where}: {len(wrong)} weights of the encoder are missing or have another shape, the first is {wrong[0]}")
     bad = [n for n,p in electra.named_parameters() if not p.isfinite().all()]
@@ -147,15 +149,16 @@ def weights_hash(
     for k,v in sorted(module.state_dict().items()): h.update(k.encode()+v.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
     return h.hexdigest()
 
-# %% ../nbs/11_classifier.ipynb #5c7d9f3e
+# %% ../nbs/11_classifier.ipynb #18b1b881
 def random_encoder(
     source:str, # as for `find_encoder`: gives shape and kind of initial values
     dropout:float=0.1, # on embeddings and sublayers
     attention_dropout:float=0.1, # on attention weights
 ) -> ElectraModel:
     "An encoder of the same shape with initial values."
-    cfg,recipe = _config(find_encoder(source), dropout, attention_dropout),Path(source).expanduser()/'recipe.json'
-    if recipe.is_file():
+    cfg,path = _config(find_encoder(source), dropout, attention_dropout),Path(source).expanduser().resolve()
+    recipe = next((p/'recipe.json' for p in (path,*path.parents[:3]) if (p/'recipe.json').is_file()), None)
+    if recipe:
         r = json.loads(recipe.read_text())
         recipe = make_recipe(r['size'], **{**r['recipe'], 'dropout':dropout, 'attention_dropout':attention_dropout})
         return get_models(recipe, cfg.vocab_size, cfg.pad_token_id)[1].electra

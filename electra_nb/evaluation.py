@@ -15,13 +15,16 @@ from matplotlib.figure import Figure
 from pathlib import Path
 from scipy.stats import bootstrap, false_discovery_control, permutation_test, ttest_ind
 
-# %% ../nbs/12_evaluation.ipynb #620c64a7
+# %% ../nbs/12_evaluation.ipynb #9d6bcc25
 def read_ledger(
     path:str, # `results.jsonl`, or the folder that holds it
 ) -> list: # dictionaries
     "The whole lines of a ledger."
     path = Path(path)
-    return read_log(path/'results.jsonl' if path.is_dir() else path)
+    path = path/'results.jsonl' if path.is_dir() else path
+    lines,whole = read_log(path),path.read_bytes().count(b'\n') if path.exists() else 0
+    if len(lines)<whole: raise ValueError(f"{path.name}:{len(lines)+1} is no JSON object: mend or delete this line, and the same call goes on")
+    return lines
 
 def append_line(
     path:str, # `results.jsonl`
@@ -43,14 +46,14 @@ def _finite(x):
     if isinstance(x, dict): return {k:_finite(v) for k,v in x.items()}
     return None if isinstance(x, float) and not math.isfinite(x) else x
 
-# %% ../nbs/12_evaluation.ipynb #ea31f6ca
+# %% ../nbs/12_evaluation.ipynb #4c4e4fd5
 def mean_interval(
     scores:Iterable, # of the runs
     level:float=0.95, # confidence
-) -> tuple: # low, high; NaN for fewer than three runs
+) -> tuple: # low, high; NaN for fewer than five runs
     "Bootstrap interval of the mean."
     x = np.asarray(list(scores), dtype=float)
-    if len(x)<3: return float('nan'),float('nan')
+    if len(x)<5: return float('nan'),float('nan')
     if np.ptp(x)==0: return x[0],x[0]
     ci = bootstrap((x,), np.mean, confidence_level=level, n_resamples=2000, rng=np.random.default_rng(0)).confidence_interval
     return float(ci.low),float(ci.high)
@@ -60,10 +63,22 @@ def groups(
 ) -> dict: # (model, start, task) -> lines
     "Runs that belong together."
     out = {}
-    for r in lines: out.setdefault((r['model'],r['start'],r['task']), []).append(r)
+    hashes = {}
+    for r in lines: hashes.setdefault(r['model'], set()).add(r.get('weights'))
+    name = lambda r: r['model'] if len(hashes[r['model']])==1 else f"{r['model']} {str(r.get('weights'))[:6]}"
+    for r in lines: out.setdefault((name(r),r['start'],r['task']), []).append(r)
     return out
 
-# %% ../nbs/12_evaluation.ipynb #15e30bdd
+# %% ../nbs/12_evaluation.ipynb #df91b4e3
+def _also(rs):
+    "Medians of the metrics that are not the score."
+    values = {}
+    for r in rs:
+        for s,scores in r.get('scores', {}).items():
+            for m,v in scores.items():
+                if (s,m)!=('dev',r['metric']) and v is not None: values.setdefault(m if s=='dev' else f'{s} {m}', []).append(v)
+    return ', '.join(f'{k} {np.median(v):.1f}' for k,v in values.items())
+
 def _stats(x): return dict(median=np.median(x), mean=x.mean(), sd=x.std(ddof=1) if len(x)>1 else float('nan'), best=x.max())
 
 def summarize(
@@ -76,10 +91,10 @@ def summarize(
         low,high = mean_interval(x)
         stats = _stats(x) if len(x) else dict.fromkeys(('median','mean','sd','best'), float('nan'))
         failed = ', '.join(f"seed {r['seed']} {r['failure']}" for r in rs if r['failure'])
-        rows.append(dict(model=model, start=start, task=task, metric=rs[0]['metric'], runs=len(rs), **stats, low=low, high=high, guess=rs[0]['guess'], failed=failed))
+        rows.append(dict(model=model, start=start, task=task, metric=rs[0]['metric'], runs=len(rs), **stats, low=low, high=high, guess=rs[0]['guess'], also=_also(rs), failed=failed))
     return pd.DataFrame(rows).round(2)
 
-# %% ../nbs/12_evaluation.ipynb #0f10964a
+# %% ../nbs/12_evaluation.ipynb #e48abb91
 paper_columns = 'cola sst2 mrpc stsb qqp mnli qnli rte'.split()
 def _ref(*xs): return dict(zip(paper_columns, xs))
 
@@ -93,9 +108,11 @@ def paper_table(
     statistic:str='median', # 'median' (paper), 'mean' or 'best'
     published:dict=references, # rows to compare with; {} for none
 ) -> pd.DataFrame:
-    "A row for each model and start, in the paper's order of tasks."
+    "A row for each model and start, in the paper's order of tasks; where some tasks followed another one, the rest is filled in from the plain start."
+    if statistic not in ('median','mean','best'): raise ValueError(f"statistic={statistic!r} is unknown: choose 'median', 'mean' or 'best'")
     rows = {}
     for r in summarize(lines).to_dict('records'): rows.setdefault(f"{r['model']}, {r['start']}", {})[r['task']] = r[statistic]
+    rows = {k:{**rows.get(k.rpartition(', ')[0], {}), **r} for k,r in rows.items()}
     other = sorted({t for r in rows.values() for t in r}-set(paper_columns))
     cols = [c for c in paper_columns if any(c in r for r in rows.values())]
     rows.update({k:dict(r) for k,r in published.items()} if cols else {})
@@ -103,11 +120,12 @@ def paper_table(
         if set(paper_columns)<=set(r): r['mean'] = np.mean([r[c] for c in paper_columns])
     return pd.DataFrame(rows.values(), index=list(rows), columns=[*cols,*other,'mean']).astype(float).round(2)
 
-# %% ../nbs/12_evaluation.ipynb #8d6e17ec
+# %% ../nbs/12_evaluation.ipynb #2a570ba8
 def plot_scores(
     lines:list, # of a ledger
 ) -> Figure:
     "All runs, task by task."
+    if not lines: raise ValueError("there are no runs to plot yet")
     by = groups(lines)
     names,kinds = list(dict.fromkeys(t for _,_,t in by)),list(dict.fromkeys((m,s) for m,s,_ in by))
     fig = Figure(figsize=(max(4, 2*len(names)),3.6), layout='constrained')
@@ -125,7 +143,7 @@ def plot_scores(
         ax.set_xticklabels([s if len({m for m,_ in kinds})==1 else f'{m}\n{s}' for m,s in kinds], fontsize=8)
     return fig
 
-# %% ../nbs/12_evaluation.ipynb #970071ee
+# %% ../nbs/12_evaluation.ipynb #b23f2209
 def _difference(a, b, axis=-1): return np.mean(a, axis=axis)-np.mean(b, axis=axis)
 
 def compare(
@@ -141,9 +159,9 @@ def compare(
         p = permutation_test((a[t],b[t]), _difference, vectorized=True, n_resamples=9999, rng=np.random.default_rng(0)).pvalue
         with warnings.catch_warnings():
             warnings.simplefilter('ignore', RuntimeWarning) # equal scores have no spread to compare with
-            welch = ttest_ind(a[t], b[t], equal_var=False).pvalue
-        ci = bootstrap((a[t],b[t]), _difference, vectorized=True, method='percentile', n_resamples=4999, rng=np.random.default_rng(0)).confidence_interval
+            welch = ttest_ind(a[t], b[t], equal_var=False)
+            ci = welch.confidence_interval()
         means = dict(mean_a=np.mean(a[t]), mean_b=np.mean(b[t]), difference=_difference(a[t], b[t]))
-        rows.append(dict(task=t, runs_a=len(a[t]), runs_b=len(b[t]), **means, low=ci.low, high=ci.high, p=p, p_welch=welch))
+        rows.append(dict(task=t, runs_a=len(a[t]), runs_b=len(b[t]), **means, low=ci.low, high=ci.high, p=p, p_welch=welch.pvalue))
     table = pd.DataFrame(rows)
     return table.assign(p_adjusted=false_discovery_control(table.p)).round(4)

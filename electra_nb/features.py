@@ -25,7 +25,14 @@ def cut_pair(
     if n_a<=room-room//2: return n_a,room-n_a
     return room-room//2,room//2
 
-# %% ../nbs/10b_features.ipynb #7b3e877a
+# %% ../nbs/10b_features.ipynb #41bc0989
+def _encode(encode, texts):
+    "Tokenize; a text that is no valid Unicode is refused."
+    for i,t in enumerate(texts):
+        try: t.encode('utf-8')
+        except UnicodeEncodeError as e: raise ValueError(f"text {i} is no valid Unicode ({e.reason} at letter {e.start}): mend or delete it") from None
+    return encode(texts)
+
 class Features:
     "Rows of ids with their labels."
     def __init__(self,
@@ -37,7 +44,7 @@ class Features:
         if not len(rows): raise ValueError("there are no rows")
         encode,cls,sep = line_encoder(tok),tok.cls_token_id,tok.sep_token_id
         out,self.n_a,self.n_cut = [],np.zeros(len(rows), np.int64),0
-        for i,(a,b) in enumerate(zip(encode(rows.a), encode(rows.b) if rows.b else [[]]*len(rows))):
+        for i,(a,b) in enumerate(zip(_encode(encode, rows.a), _encode(encode, rows.b) if rows.b else [[]]*len(rows))):
             x,y = cut_pair(len(a), len(b), max_len-3) if b else (min(len(a), max_len-2),0)
             self.n_cut += x+y<len(a)+len(b)
             self.n_a[i] = x+2

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['last_run', 'load_data', 'run_once', 'run_task', 'finetune', 'make_parser', 'cli']
 
-# %% ../nbs/12c_finetuning.ipynb #89ba7d64
-import argparse, json, os, torch
+# %% ../nbs/12c_finetuning.ipynb #7569307e
+import argparse, json, math, os, shutil, torch
 from dataclasses import asdict
 from datetime import datetime, timezone
 from .classifier import encoder_tokenizer, load_classifier, load_encoder, random_encoder, weights_hash
@@ -19,7 +19,7 @@ from .optim import OptimConfig
 from .recipes import explicit, option_docs
 from .runs import versions
 from .scores import failure, guess, score
-from .study import Study, best_seeds, check_rows, claim_study, prune_models, run_name, save_best, write_predictions
+from .study import Study, best_seeds, check_rows, check_study, claim_study, prune_models, run_name, save_best, write_predictions
 from .task_training import FinetuneConfig, dev_predictions, finetune_config, fit_task, task_features, task_learner
 from .tasks import TaskData, load_task, parse_tasks, tasks
 from .tokenizer import tokenizer_fingerprint
@@ -37,7 +37,7 @@ def last_run(
     if not done: raise FileNotFoundError(f"there is no finished run in {home}/: pretrain() makes one, or pass a run folder, a Hugging Face folder or a name on the hub")
     return max(done, key=lambda p: (p/'discriminator'/'config.json').stat().st_mtime)
 
-# %% ../nbs/12c_finetuning.ipynb #f9538589
+# %% ../nbs/12c_finetuning.ipynb #c14d60f3
 def load_data(
     names=None, # tasks of GLUE, as for `parse_tasks`
     data=None, # your own rows, as for `table_task`
@@ -53,6 +53,7 @@ def load_data(
     if names is None: return [library_task()]
     found = dict(parse_tasks(names))
     before = {tasks[n].after for n in found if first and tasks[n].after}
+    if first and not before: raise ValueError(f"mnli_first would have no effect on {', '.join(found)}")
     found = {**{n:found.get(n, {}) for n in before}, **found}
     return [_whole(load_task(n, glue_dir, files)) for n,files in found.items()]
 
@@ -65,7 +66,7 @@ def _whole(data):
         if s.skipped: logger.info(f"{data.name}: {s.skipped} line(s) of {s.source} have too few columns and are left out")
     return data
 
-# %% ../nbs/12c_finetuning.ipynb #00320779
+# %% ../nbs/12c_finetuning.ipynb #db65b0bf
 def run_once(
     data:TaskData,
     feats:dict, # split -> `Features`
@@ -86,20 +87,27 @@ def run_once(
         write_predictions(out/'predictions'/f'{run_name(data.name, start, seed)}-{s}.tsv', task, f.rows, act, pred)
         if s=='dev': bad = failure(task, f.rows.y, pred, fitted['loss'])
     value = None if bad=='diverged' else scores['dev'][task.metrics[0]]
+    if bad=='constant' and not math.isfinite(value): value = 0. # a correlation with a constant is undefined, and counts as none
     by_guess = guess(task, feats['train'].y.numpy(), feats['dev'].rows.y)
     line = dict(task=data.name, start=start, seed=seed, metric=task.metrics[0], score=value, failure=bad, guess=round(by_guess, 4), scores=scores, **fitted)
-    line.update(n={s:len(f) for s,f in feats.items()}, rows=data.fingerprint(), replaced=data.replaced, recipe=asdict(cfg), versions=versions(),
+    line.update(n={s:len(f) for s,f in feats.items()}, rows=data.fingerprint(), replaced=data.replaced, glue=bool(task.folder), recipe=asdict(cfg), versions=versions(),
         device=torch.cuda.get_device_name() if device=='cuda' else 'CPU', date=datetime.now(timezone.utc).strftime('%Y-%m-%d %H:%M'))
     return line,learn
 
-# %% ../nbs/12c_finetuning.ipynb #7b9d9f56
-def _encoder(source, start, after, seed, cfg, out, lines):
+# %% ../nbs/12c_finetuning.ipynb #7f309831
+def _first_model(task, start, after, out, lines):
+    "The model that the runs of a task begin with: that of earlier runs, else the best."
+    earlier = [r['began_from'] for r in lines if r['task']==task and r['start']==f'{start}, {after} first']
+    best = earlier[:1] or [run_name(after, start, s) for s in best_seeds(lines, after, start)]
+    if not best: raise RuntimeError(f"no run of {after} has succeeded, so there is nothing to start from: leave out mnli_first, or pass a lower lr and another out=")
+    if not (out/'models'/best[0]/'task.json').is_file(): raise RuntimeError(f"{out}/models/{best[0]} is gone, and {task} begins with it: put it back, or pass another out=")
+    return best[0]
+
+def _encoder(source, start, first, seed, cfg, out):
     "The encoder that a run begins with."
     torch.manual_seed(seed)
-    if not after: return (random_encoder if start=='random' else load_encoder)(source, cfg.dropout, cfg.attention_dropout)
-    best = best_seeds(lines, after, start)
-    if not best: raise RuntimeError(f"no run of {after} has succeeded, so there is nothing to start from: leave out mnli_first, or pass a lower lr and another out=")
-    return load_classifier(out/'models'/run_name(after, start, best[0]), cfg.dropout, cfg.attention_dropout).electra
+    if first: return load_classifier(out/'models'/first, cfg.dropout, cfg.attention_dropout).electra
+    return (random_encoder if start=='random' else load_encoder)(source, cfg.dropout, cfg.attention_dropout)
 
 def _say(data, line):
     "One sentence about a run."
@@ -112,7 +120,7 @@ def _features(data, tok, cfg):
         if f.n_cut: logger.info(f"{data.name}: {f.n_cut:,} of {len(f):,} {s} texts are longer than max_len={cfg.max_len} ids and are cut")
     return feats
 
-# %% ../nbs/12c_finetuning.ipynb #38d419cf
+# %% ../nbs/12c_finetuning.ipynb #97809497
 def run_task(
     data:TaskData,
     source:str, # run folder, Hugging Face folder or hub name
@@ -133,17 +141,23 @@ def run_task(
         lines,name = read_ledger(out),f'{start}, {after} first' if after else start
         if any((r['task'],r['start'],r['seed'])==(data.name,name,seed) for r in lines): continue
         feats = feats or _features(data, tok, cfg)
-        line,learn = run_once(data, feats, _encoder(source, start, after, seed, cfg, out, lines), cfg, seed, name, out, device)
-        lines.append({**common, **line})
+        model = _first_model(data.name, start, after, out, lines) if after else ''
+        line,learn = run_once(data, feats, _encoder(source, start, model, seed, cfg, out), cfg, seed, name, out, device)
+        lines.append({**common, **line, 'began_from':model})
         save_best(out, lines, learn.model, tok, data.task, keep)
         append_line(out/'results.jsonl', lines[-1])
         prune_models(out, lines, data.name, name, keep)
         _say(data, line)
 
-# %% ../nbs/12c_finetuning.ipynb #7bcdf2dd
-def _check_call(model, runs, keep, seed):
+# %% ../nbs/12c_finetuning.ipynb #dc3a4dfb
+def _check_call(model, tasks, runs, data, glue_dir, mnli_first, out, keep, seed, submission):
     for k,v,low in (('runs',runs,1),('keep',keep,1),('seed',seed,0)):
-        if not (isinstance(v, int) and v>=low): raise ValueError(f"{k}={v!r} must be a whole number of {low} or more")
+        if not (isinstance(v, int) and low<=v<2**32): raise ValueError(f"{k}={v!r} must be a whole number of {low} or more")
+    if not (out is None or (isinstance(out, (str,os.PathLike)) and Path(out).name)): raise ValueError(f"out={out!r}: name a folder")
+    idle = [k for k,v in dict(glue_dir=glue_dir, mnli_first=mnli_first, submission=submission).items() if v and tasks is None]
+    if idle: raise ValueError(f"{', '.join(idle)} would have no effect without tasks=, the tasks of GLUE")
+    if submission is not None and Path(submission).is_dir(): raise ValueError(f"submission={str(submission)!r} is a folder: name a file, such as submission.zip")
+    if submission is not None and keep>runs: raise ValueError(f"keep={keep} models cannot be averaged after runs={runs}: pass more runs or a smaller keep")
     if model is not None and not isinstance(model, (str,os.PathLike)): raise ValueError(f"model={type(model).__name__}: name a run folder, a Hugging Face folder or a model on the hub, or save the model with save_pretrained first")
 
 def _summary(study):
@@ -155,6 +169,11 @@ def _summary(study):
     try: rows = study.compare().to_dict('records') if len(both)==2 else []
     except ValueError: rows = []
     for r in rows: logger.info(f"{r['task']}: pre-training adds {r['difference']:.1f} points (95 % interval {r['low']:.1f} to {r['high']:.1f}, p = {r['p']:.3f})")
+
+def _model_name(source):
+    "The run's name, also for a folder inside it."
+    parts = [p for p in Path(source).parts if p not in ('discriminator','checkpoints')]
+    return '-'.join(parts[-2:]) if parts[-1].startswith('step_') and len(parts)>1 else parts[-1]
 
 _docs = {**option_docs((OptimConfig,)), **{k:v for k,v in option_docs((FinetuneConfig,)).items() if v[2]}}
 
@@ -181,29 +200,34 @@ def finetune(
     **options,
 ) -> Study: # tables, plots, predictions
     "Fine-tune an encoder on tasks and say what several runs show."
-    _check_call(model, runs, keep, seed)
+    _check_call(model, tasks, runs, data, glue_dir, mnli_first, out, keep, seed, submission)
     if only_random := model is None or str(model).lower()=='none': model = 'last'
     source = last_run() if model=='last' else Path(model).expanduser() if Path(model).expanduser().exists() else model
-    tok,electra = encoder_tokenizer(source, tokenizer),load_encoder(source)
+    electra,tok = load_encoder(source),encoder_tokenizer(source, tokenizer)
     cfg = finetune_config(electra.config, **options)
     device = pick_device(device, cfg.precision)
     rows = load_data(tasks, data, glue_dir, mnli_first, dev=dev, text=text, label=label, regression=regression, valid=valid)
     if baseline is None: baseline = tasks is None and data is None
-    name = Path(source).parent.name if Path(source).name=='discriminator' else Path(source).name
+    name = _model_name(source)
     identity = dict(model=name, weights=weights_hash(electra), tokenizer=tokenizer_fingerprint(tok), mnli_first=mnli_first, recipe=asdict(cfg))
     out = Path(out or f"runs/{name}-finetuned-{hash_texts([json.dumps(identity)])[:6]}").expanduser()
+    check_study(out, identity)
     starts = ['random'] if only_random else ['pretrained','random'] if baseline else ['pretrained']
-    return _run_study(source, tok, cfg, rows, range(seed, seed+runs), starts, out, identity, keep, submission, device)
+    study = _run_study(source, tok, cfg, rows, range(seed, seed+runs), starts, out, identity, keep, device)
+    study.glue_dir = glue_dir
+    if submission: study.submission(submission, keep)
+    return study
 
-# %% ../nbs/12c_finetuning.ipynb #7e274d5c
-def _run_study(source, tok, cfg, rows, seeds, starts, out, identity, keep, submission, device):
+# %% ../nbs/12c_finetuning.ipynb #73e31f5c
+def _run_study(source, tok, cfg, rows, seeds, starts, out, identity, keep, device):
     common,threads = {k:identity[k] for k in ('model','weights')},torch.get_num_threads()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(out.with_name(f'.{out.name}.lock'), timeout=0)
+    out.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(out/'.lock', timeout=0)
     try: lock.acquire()
     except Timeout: raise RuntimeError(f"another process is fine-tuning in {out}: wait for it, or pass another out=") from None
     try:
         claim_study(out, identity)
+        for p in (out/'models').glob('.*.tmp'): shutil.rmtree(p)
         logger.info(f"study: {out}")
         if cfg.threads: torch.set_num_threads(cfg.threads)
         for d in rows: run_task(d, source, tok, cfg, list(seeds), starts, out, identity['mnli_first'], keep, device, common)
@@ -215,7 +239,6 @@ def _run_study(source, tok, cfg, rows, seeds, starts, out, identity, keep, submi
         lock.release()
     study = Study(out, {d.name:d for d in rows}, device)
     _summary(study)
-    if submission: study.submission(submission, keep)
     return study
 
 # %% ../nbs/12c_finetuning.ipynb #4e4d3368

@@ -5,19 +5,20 @@
 # %% auto #0
 __all__ = ['Table', 'read_table', 'choose_columns', 'find_labels', 'hold_out', 'table_rows', 'table_task', 'library_task']
 
-# %% ../nbs/10a_labels.ipynb #476372d5
+# %% ../nbs/10a_labels.ipynb #9af5fb12
 import csv, json, math, os, re
 import numpy as np, pyarrow as pa, pyarrow.parquet as pq
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import chain
 from .corpus import read_lines
 from .logs import logger
-from .tasks import Rows, Split, Task, TaskData, label_ids
+from .tasks import Rows, Split, Task, TaskData, label_ids, tasks
 from .tiny import libraries, library_docs
 from pathlib import Path
 from xxhash import xxh3_64_intdigest
 
-# %% ../nbs/10a_labels.ipynb #645d7465
+# %% ../nbs/10a_labels.ipynb #28a7052e
 @dataclass
 class Table:
     "Columns of equal length."
@@ -36,19 +37,21 @@ def _cells(path):
     lines = (l+'\n' for l in read_lines(path, cut_long=False))
     head = next(lines, '')
     csv.field_size_limit(2**31-1)
-    if '.tsv' in Path(path).suffixes:
+    if '.tsv' in Path(str(path).lower()).suffixes:
         plain = [head,*lines]
         cells = [l.rstrip('\n').split('\t') for l in plain if l.strip()]
         odd = any(len(c)!=len(cells[0]) for c in cells) or _quoted([c for l in cells for c in l])
-        reader = csv.reader(plain, delimiter='\t', quoting=csv.QUOTE_MINIMAL if odd else csv.QUOTE_NONE)
-    else: reader = csv.reader((l for part in ([head],lines) for l in part), delimiter=max(',;\t|', key=head.count))
-    for cells in reader:
-        if cells and any(cells): yield reader.line_num,cells
+        reader = csv.reader(plain, delimiter='\t', quoting=csv.QUOTE_MINIMAL if odd else csv.QUOTE_NONE, strict=True)
+    else: reader = csv.reader(chain([head], lines), delimiter=max(',;\t|', key=head.count), strict=True)
+    try:
+        for cells in reader:
+            if any(cells): yield reader.line_num,cells
+    except csv.Error as e: raise ValueError(f"{Path(path).name}:{reader.line_num}: {e}. A quote that opens a cell must close it, and quotes inside are doubled; lines end with a line feed.") from None
 
-# %% ../nbs/10a_labels.ipynb #e7a7c0ee
+# %% ../nbs/10a_labels.ipynb #5191ca44
 def _read_csv(path):
     rows,name = _cells(path),Path(path).name
-    names = next(rows, (0,[]))[1]
+    names = [n.strip() for n in next(rows, (0,[]))[1]]
     twice = [n for n,k in Counter(names).items() if k>1]
     if not names: raise ValueError(f"{path} is empty")
     if twice: raise ValueError(f"{path}: two columns are named {twice[0]!r} in the first line: {', '.join(names)[:200]}")
@@ -70,7 +73,7 @@ def _read_jsonl(path):
     names = list(dict.fromkeys(k for _,r in rows for k in r))
     return Table({n:[r.get(n) for _,r in rows] for n in names}, [p for p,_ in rows], name)
 
-# %% ../nbs/10a_labels.ipynb #8d3cb9c5
+# %% ../nbs/10a_labels.ipynb #642e8be5
 _readers = {'.csv':_read_csv, '.tsv':_read_csv, '.jsonl':_read_jsonl}
 
 def read_table(
@@ -79,7 +82,7 @@ def read_table(
     "Read labelled rows from wherever they are."
     if isinstance(source, (str,os.PathLike)):
         path = Path(source).expanduser()
-        kind = next((s for s in path.suffixes if s in (*_readers,'.parquet')), None)
+        kind = next((s for s in map(str.lower, path.suffixes) if s in (*_readers,'.parquet')), None)
         if not path.is_file(): raise FileNotFoundError(f"no file {str(source)!r}: labelled rows are read from a {', '.join(_readers)} or .parquet file")
         if kind is None: raise ValueError(f"{source}: a table is a {', '.join(_readers)} or .parquet file")
         if kind!='.parquet': return _read_csv(path) if kind!='.jsonl' else _read_jsonl(path)
@@ -87,12 +90,15 @@ def read_table(
         except pa.ArrowInvalid as e: raise ValueError(f"{source}: not a whole Parquet file ({str(e).splitlines()[0]})") from None
     else: name = 'data'
     classes = {k:f.names for k,f in (getattr(source, 'features', None) or {}).items() if hasattr(f, 'names')}
+    if hasattr(source, 'iloc') and source.columns.duplicated().any(): raise ValueError(f"two columns of the data frame are named {source.columns[source.columns.duplicated()][0]!r}")
     columns = source.to_dict('list') if hasattr(source, 'iloc') else source.to_dict() if hasattr(source, 'to_dict') else source
-    if not isinstance(columns, dict): raise ValueError(f"labelled rows are a file, a data frame, a datasets.Dataset or a dictionary of columns, not {type(source).__name__}; choose a split of a DatasetDict")
+    if not isinstance(columns, dict) or any(hasattr(v, 'column_names') for v in columns.values()): raise ValueError(f"labelled rows are a file, a data frame, a datasets.Dataset or a dictionary of columns, not {type(source).__name__}; choose a split of a DatasetDict")
     columns = {str(k):[classes[k][i] if i is not None and i>=0 else None for i in v] if k in classes else list(v) for k,v in columns.items()}
-    return Table(columns, [f'{name} row {i}' for i in range(len(next(iter(columns.values()), [])))], name)
+    lengths = {k:len(v) for k,v in columns.items()}
+    if len(set(lengths.values()))>1: raise ValueError(f"{name}: the columns have different lengths: {lengths}")
+    return Table(columns, [f'{name} row {i}' for i in range(max(lengths.values(), default=0))], name)
 
-# %% ../nbs/10a_labels.ipynb #a9b88f1a
+# %% ../nbs/10a_labels.ipynb #dc385568
 _label_names = 'label labels class category target sentiment stars rating score topic intent gold_label y'.split()
 _pair_names = (('sentence1','sentence2'),('premise','hypothesis'),('question1','question2'),('text_a','text_b'),('text1','text2'),('question','sentence'),('question','answer'))
 _text_names = 'text sentence review content body comment message question document title'.split()
@@ -106,14 +112,14 @@ def choose_columns(
 ) -> tuple: # (names of the texts), name of the label
     "Find the columns of texts and labels."
     names,known = list(table.columns),', '.join(table.columns)
-    text = [t.strip() for t in text.split(',')] if isinstance(text, str) else list(text or [])
+    text = [t.strip() for t in text.split(',')] if isinstance(text, str) else list(text) if isinstance(text, (list,tuple)) else [] if text is None else [text]
     for n in (*text,*([label] if label else [])):
         if n not in names: raise ValueError(f"{table.name}: no column {n!r}; columns there: {known}")
     if len(text)>2: raise ValueError(f"text={','.join(text)}: a task has one or two columns of text")
     lower = {n.lower():n for n in names if n not in text}
     label = label or next((lower[n] for n in _label_names if n in lower), None)
     rest = [n for n in names if n!=label]
-    if not text: text = next(([n for n in rest if n.lower() in p] for p in _pair_names if set(p)<={n.lower() for n in rest}), [])
+    if not text: text = next(([lower[n] for n in p] for p in _pair_names if set(p)<=set(lower)-{str(label).lower()}), [])
     if not text: text = [n for o in _text_names for n in rest if n.lower()==o][:1]
     if not text and rest: text = [max(rest, key=lambda n: _wordy(table.columns[n]))]
     left = [n for n in names if n not in text]
@@ -121,20 +127,22 @@ def choose_columns(
     if not text or label is None or label in text: raise ValueError(f"{table.name}: which columns hold texts and labels? Pass text= and label=; columns there: {known}")
     return tuple(text),label
 
-# %% ../nbs/10a_labels.ipynb #c31bb470
-def _missing(v): return v is None or (isinstance(v, float) and math.isnan(v)) or (isinstance(v, str) and v.strip() in ('','nan','NaN','null'))
+# %% ../nbs/10a_labels.ipynb #1e8475eb
+def _missing(v): return v is None or v!=v or (isinstance(v, str) and v.strip() in ('','nan','NaN','null'))
 
 def _need(table, column, kind):
     "Refuse empty cells."
-    bad = [p for v,p in zip(table.columns[column], table.places) if _missing(v) or (kind=='text' and not isinstance(v, str))]
+    no_text = lambda v: not (isinstance(v, str) and v.strip())
+    bad = [p for v,p in zip(table.columns[column], table.places) if (no_text if kind=='text' else _missing)(v)]
     if bad: raise ValueError(f"{bad[0]}: no {kind} in column {column!r} ({len(bad)} such row(s) of {len(table)}): fill or delete them")
 
 def _is_score(values):
-    try: return any(float(v)!=int(float(v)) for v in values)
-    except (ValueError,OverflowError): return False
+    try: numbers = [float(v) for v in values]
+    except ValueError: return False
+    return any(not v.is_integer() for v in numbers)
 
-# %% ../nbs/10a_labels.ipynb #70894dd8
-def _words(values): return [str(v).strip() for v in values]
+# %% ../nbs/10a_labels.ipynb #2f8e3c3a
+def _words(values): return [str(int(v)) if isinstance(v, float) and v.is_integer() else str(v).strip() for v in values]
 
 def find_labels(
     table:Table,
@@ -177,7 +185,7 @@ def table_rows(
     texts = [table.columns[c] for c in task.text]
     return Rows(list(texts[0]), list(texts[1]) if len(texts)>1 else None, label_ids(_words(table.columns[task.label]), task, table.places), table.name)
 
-# %% ../nbs/10a_labels.ipynb #44ac78cc
+# %% ../nbs/10a_labels.ipynb #b4bc38eb
 def _number(v):
     try: return math.isfinite(float(v))
     except (TypeError,ValueError): return False
@@ -185,6 +193,7 @@ def _number(v):
 def _task(tables, text, label, classes):
     "The row of the table of tasks."
     values = [] if classes else [float(v) for t in tables for v in t.columns.get(label, []) if _number(v)]
+    if values and min(values)==max(values) and len(values)==sum(map(len, tables)): raise ValueError(f"{tables[0].name}: all scores in column {label!r} are {values[0]:g}: there is nothing to tell apart")
     kinds = ('spearman','pearson') if not classes else ('accuracy','f1' if len(classes)==2 else 'macro_f1')
     scale = (min(values),max(values)) if values else (0.,1.)
     return Task(text, classes, label, scale, kinds, epochs=10. if len(tables[0])<=6000 else 3., splits=dict(train=Split('', ''), dev=Split('', '')))
@@ -196,7 +205,7 @@ def _split(rows, by_label, share):
     pick = lambda xs,at: None if xs is None else [x for x,k in zip(xs, at) if k]
     return {k:Rows(pick(rows.a, at), pick(rows.b, at), rows.y[at], rows.source) for k,at in dict(train=~held, dev=held).items()}
 
-# %% ../nbs/10a_labels.ipynb #15873068
+# %% ../nbs/10a_labels.ipynb #79ba6c59
 def table_task(
     data, # labelled rows to train on, as for `read_table`
     dev=None, # labelled rows to score, likewise; None: a share of `data`
@@ -207,16 +216,18 @@ def table_task(
     name:str=None, # for tables; None: that of the file
 ) -> TaskData:
     "Make a task of labelled rows."
-    if not 0<valid<=.5: raise ValueError(f"valid={valid} is the share of rows held out: pass a number above 0 and up to 0.5, such as 0.1")
+    if not (isinstance(valid, (int,float)) and 0<valid<=.5): raise ValueError(f"valid={valid!r} is the share of rows held out: pass a number above 0 and up to 0.5, such as 0.1")
     table = read_table(data)
-    if not len(table): raise ValueError(f"{table.name} has no rows")
+    tables = [table,*([] if dev is None else [read_table(dev)])]
+    for t in tables:
+        if not len(t): raise ValueError(f"{t.name} has no rows")
     text,label = choose_columns(table, text, label)
     classes = find_labels(table, label, regression)
-    tables = [table,*([] if dev is None else [read_table(dev)])]
     task = _task(tables, text, label, classes)
     rows,*others = [table_rows(t, task) for t in tables]
     splits = dict(train=rows, dev=others[0]) if others else _split(rows, bool(classes), valid)
     name = name or re.sub(r'[^\w-]+', '_', table.name.split('.')[0])
+    if name in tasks: name = f'my_{name}'
     logger.info(f"{name}: texts in {' and '.join(text)}, labels in {label}: "+(f"{len(classes)} classes" if classes else f"scores from {task.scale[0]:g} to {task.scale[1]:g}")
         +f"; {len(splits['train']):,} training rows, {len(splits['dev']):,} dev rows")
     return TaskData(name, task, splits)

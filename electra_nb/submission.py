@@ -21,7 +21,7 @@ def answer_file(
     words = [task.labels[int(i)] for i in pred] if task.labels else [f'{s:.3f}' for s in np.clip(pred, *task.scale)]
     return 'index\tprediction\n'+''.join(f'{i}\t{w}\n' for i,w in enumerate(words))
 
-# %% ../nbs/12a_submission.ipynb #cae9093c
+# %% ../nbs/12a_submission.ipynb #eca14966
 official_files = {s.submit:(k,s.n) for k,t in tasks.items() for s in t.splits.values() if s.submit} # name -> (task, rows)
 
 def check_answers(
@@ -44,6 +44,7 @@ def write_submission(
 ) -> list: # names of official files that are not in it
     "Write, check, and only then name a submission."
     path = Path(path).expanduser()
+    if path.is_dir(): raise ValueError(f"{path} is a folder: name a file, such as submission.zip")
     unknown = [f for f in predictions if f not in official_files]
     if unknown or not predictions: raise ValueError(f"{', '.join(unknown) or 'nothing'}: a submission holds some of {', '.join(official_files)}")
     buffer = io.BytesIO()

@@ -30,7 +30,7 @@ from matplotlib.figure import Figure
 from sklearn.metrics import ConfusionMatrixDisplay
 from transformers import ElectraConfig, ElectraModel, PreTrainedTokenizerFast
 
-# %% ../nbs/11b_task_training.ipynb #500308ac
+# %% ../nbs/11b_task_training.ipynb #3c5ed21d
 @dataclass(frozen=True)
 class FinetuneConfig(OptimConfig):
     "Constants of a fine-tuning; the defaults are those of ELECTRA-Small."
@@ -53,14 +53,19 @@ def check_finetune_config(
     cfg:FinetuneConfig,
 ) -> FinetuneConfig: # the same
     "Refuse settings that cannot work."
+    for k in ('lr','layer_decay','warmup','wd','dropout','attention_dropout','beta1','beta2','eps','clip','lr_power'):
+        if not isinstance(getattr(cfg, k), (int,float)): raise ValueError(f"{k}={getattr(cfg, k)!r} must be a number")
+    for k in ('faithful_decay','sum_loss','swap_pairs'):
+        if not isinstance(getattr(cfg, k), bool): raise ValueError(f"{k}={getattr(cfg, k)!r} must be True or False")
     check_optim_config(cfg)
     if not 0<cfg.layer_decay<=1: raise ValueError(f"layer_decay={cfg.layer_decay} must be above 0 and up to 1, such as 0.8")
-    if cfg.epochs is not None and not 0<cfg.epochs<10_000: raise ValueError(f"epochs={cfg.epochs} must be above 0, such as 3, or None for the task's own number")
+    if cfg.epochs is not None and not (isinstance(cfg.epochs, (int,float)) and 0<cfg.epochs<10_000): raise ValueError(f"epochs={cfg.epochs} must be above 0, such as 3, or None for the task's own number")
     for k in ('bs','max_len','threads'):
         v = getattr(cfg, k)
         if not (isinstance(v, int) and v>0 or k=='threads' and v is None): raise ValueError(f"{k}={v!r} must be a whole number above 0")
     for k in ('dropout','attention_dropout'):
         if not 0<=getattr(cfg, k)<1: raise ValueError(f"{k}={getattr(cfg, k)} is a share: pass a number from 0 to below 1, such as 0.1")
+    if cfg.max_len<5: raise ValueError(f"max_len={cfg.max_len}: a pair needs 5 ids at least")
     if cfg.precision not in ('auto','fp32','bf16','fp16'): raise ValueError(f"precision={cfg.precision!r} is unknown: choose 'auto', 'fp32', 'bf16' or 'fp16'")
     return cfg
 
@@ -141,7 +146,7 @@ def n_train_steps(
     "Updates of a run (original code: an incomplete batch counts)."
     return max(1, int(-(-n_rows//bs)*epochs))
 
-# %% ../nbs/11b_task_training.ipynb #6321c693
+# %% ../nbs/11b_task_training.ipynb #226c4182
 def fit_task(
     learn:Learner, # from `task_learner`
     cfg:FinetuneConfig=FinetuneConfig(), # the same
@@ -150,7 +155,9 @@ def fit_task(
     "Train from the first to the last step of the schedule."
     dl = learn.dls.train
     epochs = dl.task.epochs if cfg.epochs is None else cfg.epochs
-    dl.n_batches = steps = n_train_steps(len(dl.examples), dl.bs, epochs)
+    steps = n_train_steps(len(dl.examples), dl.bs, epochs)
+    if cfg.warmup>=1 and cfg.warmup>steps: raise ValueError(f"warmup={cfg.warmup:g} steps are more than the {steps} of this run: pass fewer, or a share such as 0.1")
+    dl.n_batches = steps
     factors = layer_factors(learn.model.electra.config.num_hidden_layers, cfg.layer_decay, cfg.faithful_decay)
     watch,start = WatchLoss(steps),time.perf_counter()
     learn.n_updates = 0

@@ -65,7 +65,7 @@ tasks = dict(
     rte=Task(_pair, _entailed, epochs=10., after='mnli', folder='RTE', hub='rte', splits=_splits(2490, 277, 3000, 'RTE')),
     wnli=Task(_pair, ('0','1'), words=_entailed[::-1], folder='WNLI', hub='wnli', splits=_splits(635, 71, 146, 'WNLI')))
 
-# %% ../nbs/10_tasks.ipynb #97684076
+# %% ../nbs/10_tasks.ipynb #72fe307a
 def parse_task(
     text:str, # name, or `name:split=file,split=file`
 ) -> tuple: # name in `tasks`, {split: file}
@@ -83,7 +83,8 @@ def parse_tasks(
     names, # one name, names between blanks, or a list
 ) -> list: # [(name, {split: file})]
     "Read a list of tasks."
-    names = names.split() if isinstance(names, str) else list(names)
+    names = names.split() if isinstance(names, str) else list(names) if isinstance(names, (list,tuple)) else [names]
+    if not all(isinstance(n, str) for n in names): raise ValueError(f"tasks={names!r}: name tasks by strings, such as 'cola rte' or ['cola','rte']")
     names = [n for o in names for n in (tasks if o.lower()=='glue' else [o])]
     found = [parse_task(n) for n in names]
     twice = {n for n,_ in found if [m for m,_ in found].count(n)>1}
@@ -156,7 +157,7 @@ def read_split(
     y = None if label is None else label_ids([c[label] for _,c in rows], task, [f'{name}:{i}' for i,_ in rows])
     return Rows([c[text[0]] for _,c in rows], [c[text[1]] for _,c in rows] if len(text)>1 else None, y, name, skipped)
 
-# %% ../nbs/10_tasks.ipynb #ba7e5695
+# %% ../nbs/10_tasks.ipynb #241601f2
 @dataclass
 class TaskData:
     "A task with its rows."
@@ -167,8 +168,10 @@ class TaskData:
     replaced:dict=field(default_factory=dict) # split -> file that was asked for by name
 
     def fingerprint(self) -> str:
-        "Changes with training or dev rows."
-        return hash_texts([s.fingerprint() for k,s in sorted(self.splits.items()) if k in ('train','dev')])
+        "Changes with training or dev rows, and with what the task makes of them."
+        t = self.task
+        kind = [*t.labels, *map(repr, (t.scale,t.metrics,t.epochs,t.swap,t.after))]
+        return hash_texts(kind+[s.fingerprint() for k,s in sorted(self.splits.items()) if k in ('train','dev')])
 
 def _check_count(name, split, rows, task):
     n = task.splits[split].n
