@@ -5,19 +5,19 @@
 # %% auto #0
 __all__ = ['take_turns', 'ratios', 'hf_trainer', 'bench_finetuning']
 
-# %% ../nbs/bench.ipynb #5ae76611
+# %% ../nbs/bench.ipynb #01c15a3d
 import platform, tempfile, time, torch
 import numpy as np, pandas as pd
 from collections.abc import Callable
 from copy import deepcopy
-from .classifier import Classifier, hf_head
 from .features import Features
 from .runs import versions
 from .task_training import FinetuneConfig, fit_task, task_learner
 from .tasks import TaskData
 from transformers import DataCollatorWithPadding, ElectraForSequenceClassification, Trainer, TrainingArguments
+from transformers.trainer_callback import PrinterCallback
 
-# %% ../nbs/bench.ipynb #718c108d
+# %% ../nbs/bench.ipynb #3038e2af
 def take_turns(
     variants:dict, # name -> function without arguments
     rounds:int=5, # how often each runs
@@ -40,10 +40,10 @@ def ratios(
     ref = np.array(times[reference])
     spread = (np.percentile(ref, 75)-np.percentile(ref, 25))/np.median(ref)
     if spread>.15: raise RuntimeError(f"{reference} varies by {spread:.0%} between rounds: this machine is too busy to measure on; try again later or with more rounds")
-    rows = {k:dict(seconds=np.median(t), times_as_fast=np.median(ref/t), low=(ref/t).min(), high=(ref/t).max()) for k,t in ((k,np.array(t)) for k,t in times.items())}
-    return pd.DataFrame(rows).T.round(3)
+    stats = lambda t: dict(seconds=np.median(t), times_as_fast=np.median(ref/t), low=(ref/t).min(), high=(ref/t).max())
+    return pd.DataFrame({k:stats(np.array(t)) for k,t in times.items()}).T.round(3)
 
-# %% ../nbs/bench.ipynb #274f6f2a
+# %% ../nbs/bench.ipynb #eedf055a
 class _Padded(torch.utils.data.Dataset):
     "Rows for Hugging Face's `Trainer`."
     def __init__(self, feats): self.feats = feats
@@ -67,12 +67,15 @@ def hf_trainer(
         model.electra.load_state_dict(electra.state_dict())
         collate = DataCollatorWithPadding(feats.tok, padding=padding, max_length=feats.max_len)
         with tempfile.TemporaryDirectory() as tmp:
-            args = TrainingArguments(tmp, per_device_train_batch_size=cfg.bs, num_train_epochs=1, learning_rate=cfg.lr, weight_decay=cfg.wd, use_cpu=True, report_to=[], save_strategy='no',
-                logging_strategy='no', disable_tqdm=True)
-            Trainer(model, args, train_dataset=_Padded(feats), data_collator=collate).train()
+            quiet = dict(report_to=[], save_strategy='no', logging_strategy='no', disable_tqdm=True)
+            quiet.update(per_device_train_batch_size=cfg.bs, num_train_epochs=1, use_cpu=True)
+            args = TrainingArguments(tmp, learning_rate=cfg.lr, weight_decay=cfg.wd, **quiet)
+            trainer = Trainer(model, args, train_dataset=_Padded(feats), data_collator=collate)
+            trainer.remove_callback(PrinterCallback)
+            trainer.train()
     return run
 
-# %% ../nbs/bench.ipynb #490b7bd8
+# %% ../nbs/bench.ipynb #fe21c7ed
 def bench_finetuning(
     data:TaskData, # a task with labels
     feats:dict, # split -> `Features`
@@ -83,9 +86,12 @@ def bench_finetuning(
     "One pass over the rows of a task: this project beside Hugging Face's `Trainer`."
     one = FinetuneConfig(**{**vars(cfg), 'epochs':1.})
     def ours(): fit_task(task_learner(data, feats, deepcopy(electra), one), one)
-    n,threads = data.task.n_out,torch.get_num_threads()
+    plain = lambda padding: hf_trainer(feats['train'], electra, data.task.n_out, cfg, padding)
+    variants = {'Trainer, padded to max_len':plain('max_length'), 'Trainer, padded to the longest':plain('longest'), 'electra_nb':ours}
+    threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    try: times = take_turns({'Trainer, padded to max_len':hf_trainer(feats['train'], electra, n, cfg), 'Trainer, padded to the longest':hf_trainer(feats['train'], electra, n, cfg, 'longest'), 'electra_nb':ours}, rounds)
+    try: table = ratios(take_turns(variants, rounds), 'Trainer, padded to max_len')
     finally: torch.set_num_threads(threads)
-    return dict(table=ratios(times, 'Trainer, padded to max_len').reset_index(names='variant').to_dict('records'), task=data.name, rows=len(feats['train']), mean_len=round(float(feats['train'].lens.mean()), 1),
-        max_len=cfg.max_len, bs=cfg.bs, hidden_size=electra.config.hidden_size, n_layers=electra.config.num_hidden_layers, rounds=rounds, processor=platform.machine(), threads=1, versions=versions())
+    what = dict(task=data.name, rows=len(feats['train']), mean_len=round(float(feats['train'].lens.mean()), 1), max_len=cfg.max_len, bs=cfg.bs)
+    shape = dict(hidden_size=electra.config.hidden_size, n_layers=electra.config.num_hidden_layers, dropout=electra.config.hidden_dropout_prob)
+    return dict(table=table.reset_index(names='variant').to_dict('records'), **what, **shape, rounds=rounds, processor=platform.machine(), threads=1, versions=versions())

@@ -69,7 +69,7 @@ def groups(
     for r in lines: out.setdefault((name(r),r['start'],r['task']), []).append(r)
     return out
 
-# %% ../nbs/12_evaluation.ipynb #df91b4e3
+# %% ../nbs/12_evaluation.ipynb #88fb626b
 def _also(rs):
     "Medians of the metrics that are not the score."
     values = {}
@@ -91,7 +91,8 @@ def summarize(
         low,high = mean_interval(x)
         stats = _stats(x) if len(x) else dict.fromkeys(('median','mean','sd','best'), float('nan'))
         failed = ', '.join(f"seed {r['seed']} {r['failure']}" for r in rs if r['failure'])
-        rows.append(dict(model=model, start=start, task=task, metric=rs[0]['metric'], runs=len(rs), **stats, low=low, high=high, guess=rs[0]['guess'], also=_also(rs), failed=failed))
+        about = dict(guess=rs[0]['guess'], also=_also(rs), failed=failed)
+        rows.append(dict(model=model, start=start, task=task, metric=rs[0]['metric'], runs=len(rs), **stats, low=low, high=high, **about))
     return pd.DataFrame(rows).round(2)
 
 # %% ../nbs/12_evaluation.ipynb #e48abb91
@@ -120,7 +121,7 @@ def paper_table(
         if set(paper_columns)<=set(r): r['mean'] = np.mean([r[c] for c in paper_columns])
     return pd.DataFrame(rows.values(), index=list(rows), columns=[*cols,*other,'mean']).astype(float).round(2)
 
-# %% ../nbs/12_evaluation.ipynb #2a570ba8
+# %% ../nbs/12_evaluation.ipynb #06b873fc
 def plot_scores(
     lines:list, # of a ledger
 ) -> Figure:
@@ -128,7 +129,7 @@ def plot_scores(
     if not lines: raise ValueError("there are no runs to plot yet")
     by = groups(lines)
     names,kinds = list(dict.fromkeys(t for _,_,t in by)),list(dict.fromkeys((m,s) for m,s,_ in by))
-    fig = Figure(figsize=(max(4, 2*len(names)),3.6), layout='constrained')
+    fig = Figure(figsize=(max(4, 2*len(names)),3.6), dpi=60, layout='constrained')
     axs = fig.subplots(1, len(names), squeeze=False)[0]
     for ax,task in zip(axs, names):
         for i,kind in enumerate(kinds):

@@ -66,7 +66,7 @@ def _whole(data):
         if s.skipped: logger.info(f"{data.name}: {s.skipped} line(s) of {s.source} have too few columns and are left out")
     return data
 
-# %% ../nbs/12c_finetuning.ipynb #db65b0bf
+# %% ../nbs/12c_finetuning.ipynb #949f15ba
 def run_once(
     data:TaskData,
     feats:dict, # split -> `Features`
@@ -90,11 +90,11 @@ def run_once(
     if bad=='constant' and not math.isfinite(value): value = 0. # a correlation with a constant is undefined, and counts as none
     by_guess = guess(task, feats['train'].y.numpy(), feats['dev'].rows.y)
     line = dict(task=data.name, start=start, seed=seed, metric=task.metrics[0], score=value, failure=bad, guess=round(by_guess, 4), scores=scores, **fitted)
-    line.update(n={s:len(f) for s,f in feats.items()}, rows=data.fingerprint(), replaced=data.replaced, glue=bool(task.folder), recipe=asdict(cfg), versions=versions(),
-        device=torch.cuda.get_device_name() if device=='cuda' else 'CPU', date=datetime.now(timezone.utc).strftime('%Y-%m-%d %H:%M'))
+    where = dict(device=torch.cuda.get_device_name() if device=='cuda' else 'CPU', versions=versions(), date=datetime.now(timezone.utc).strftime('%Y-%m-%d %H:%M'))
+    line.update(n={s:len(f) for s,f in feats.items()}, rows=data.fingerprint(), replaced=data.replaced, glue=bool(task.folder), recipe=asdict(cfg), **where)
     return line,learn
 
-# %% ../nbs/12c_finetuning.ipynb #7f309831
+# %% ../nbs/12c_finetuning.ipynb #c2954683
 def _first_model(task, start, after, out, lines):
     "The model that the runs of a task begin with: that of earlier runs, else the best."
     earlier = [r['began_from'] for r in lines if r['task']==task and r['start']==f'{start}, {after} first']
@@ -109,6 +109,7 @@ def _encoder(source, start, first, seed, cfg, out):
     if first: return load_classifier(out/'models'/first, cfg.dropout, cfg.attention_dropout).electra
     return (random_encoder if start=='random' else load_encoder)(source, cfg.dropout, cfg.attention_dropout)
 
+# %% ../nbs/12c_finetuning.ipynb #681228fd
 def _say(data, line):
     "One sentence about a run."
     got = 'diverged: the loss is not finite' if line['failure']=='diverged' else f"{line['metric']} {line['score']:.2f}"+(', the same answer for every text' if line['failure'] else '')
@@ -149,7 +150,7 @@ def run_task(
         prune_models(out, lines, data.name, name, keep)
         _say(data, line)
 
-# %% ../nbs/12c_finetuning.ipynb #dc3a4dfb
+# %% ../nbs/12c_finetuning.ipynb #12835c57
 def _check_call(model, tasks, runs, data, glue_dir, mnli_first, out, keep, seed, submission):
     for k,v,low in (('runs',runs,1),('keep',keep,1),('seed',seed,0)):
         if not (isinstance(v, int) and low<=v<2**32): raise ValueError(f"{k}={v!r} must be a whole number of {low} or more")
@@ -163,18 +164,20 @@ def _check_call(model, tasks, runs, data, glue_dir, mnli_first, out, keep, seed,
 def _summary(study):
     "What the runs say together."
     for r in study.statistics().to_dict('records'):
+        if r['task'] not in study.data: continue
         spread = f", mean {r['mean']:.1f} ± {r['sd']:.1f}, best {r['best']:.1f}" if r['runs']>1 else ''
         logger.info(f"{r['task']}, {r['start']}: {r['metric']} {r['median']:.1f}{spread} ({r['runs']} run{'s' if r['runs']>1 else ''}; guessing {r['guess']:.1f})"+(f"; {r['failed']}" if r['failed'] else ''))
     both = {r['start'].startswith('random') for r in study.lines if r['score'] is not None}
     try: rows = study.compare().to_dict('records') if len(both)==2 else []
     except ValueError: rows = []
-    for r in rows: logger.info(f"{r['task']}: pre-training adds {r['difference']:.1f} points (95 % interval {r['low']:.1f} to {r['high']:.1f}, p = {r['p']:.3f})")
+    for r in (r for r in rows if r['task'] in study.data): logger.info(f"{r['task']}: pre-training adds {r['difference']:.1f} points (95 % interval {r['low']:.1f} to {r['high']:.1f}, p = {r['p']:.3f})")
 
 def _model_name(source):
     "The run's name, also for a folder inside it."
     parts = [p for p in Path(source).parts if p not in ('discriminator','checkpoints')]
     return '-'.join(parts[-2:]) if parts[-1].startswith('step_') and len(parts)>1 else parts[-1]
 
+# %% ../nbs/12c_finetuning.ipynb #6ba87443
 _docs = {**option_docs((OptimConfig,)), **{k:v for k,v in option_docs((FinetuneConfig,)).items() if v[2]}}
 
 @explicit(_docs)

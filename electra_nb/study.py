@@ -155,7 +155,7 @@ def answer(
 
 def decide(task, act): return act.argmax(1) if task.labels else act
 
-# %% ../nbs/12b_study.ipynb #3769cc6b
+# %% ../nbs/12b_study.ipynb #4a2f68a8
 def _random(line): return line['start'].startswith('random')
 
 class Study:
@@ -189,12 +189,13 @@ class Study:
     def _repr_html_(self): return self.statistics().to_html()
 
     def models(self,
-        task:str=None, # name; None: the only one
+        task:str=None, # name; None: that of the call that made this study, or the only one
         start:str=None, # None: any but random
     ) -> list: # folders, highest dev score first
         "The kept models."
         found = [(read_json(p),p.parent) for p in sorted((self.out/'models').glob('[!.]*/task.json')) if p.parent.name[0]!='.']
         names = list(dict.fromkeys(o['name'] for o,_ in found))
+        if task is None and len(self.data)==1: task = next(iter(self.data))
         if task is None and len(names)>1: raise ValueError(f"this study has several tasks: name one of {', '.join(names)}")
         if task not in (None,*names): task = {n.lower():n for n in names}.get(str(task).lower().replace('-', ''), task)
         of_task = [(o,p) for o,p in found if task in (None,o['name'])]

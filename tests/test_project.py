@@ -48,3 +48,14 @@ def test_figures_have_files():
     text = (root/'README.md').read_text()
     for k in ('mask_accuracy','disc_auc','probe_auc'):
         for s in r['seeds']: assert f"{s['valid'][k]:.3f}" in text, (k, s['seed'])
+
+def test_study_has_file():
+    "What the README says of the fine-tuning study follows from its file."
+    from electra_nb.evaluation import compare
+    lines = json.loads((root/'results'/'finetuning.json').read_text())['lines']
+    runs = lambda m,s: [r for r in lines if r['model']==m and r['start']==s]
+    short,long = (compare(runs(m, 'pretrained'), runs(m, 'random')).set_index('task') for m in ('tiny','tiny-wikipedia'))
+    text = (root/'README.md').read_text()
+    assert (short.p_adjusted>.05).all()
+    for task,words in dict(sst2='SST-2 gains {:.1f} points (p = {:.3f})', library='a task on docstrings loses {:.1f} (p = {:.3f})').items():
+        assert words.format(abs(long.difference[task]), long.p[task]) in text
