@@ -30,7 +30,7 @@ from matplotlib.figure import Figure
 from sklearn.metrics import ConfusionMatrixDisplay
 from transformers import ElectraConfig, ElectraModel, PreTrainedTokenizerFast
 
-# %% ../nbs/11b_task_training.ipynb #3c5ed21d
+# %% ../nbs/11b_task_training.ipynb #ffcdb7f8
 @dataclass(frozen=True)
 class FinetuneConfig(OptimConfig):
     "Constants of a fine-tuning; the defaults are those of ELECTRA-Small."
@@ -59,7 +59,7 @@ def check_finetune_config(
         if not isinstance(getattr(cfg, k), bool): raise ValueError(f"{k}={getattr(cfg, k)!r} must be True or False")
     check_optim_config(cfg)
     if not 0<cfg.layer_decay<=1: raise ValueError(f"layer_decay={cfg.layer_decay} must be above 0 and up to 1, such as 0.8")
-    if cfg.epochs is not None and not (isinstance(cfg.epochs, (int,float)) and 0<cfg.epochs<10_000): raise ValueError(f"epochs={cfg.epochs} must be above 0, such as 3, or None for the task's own number")
+    if cfg.epochs is not None and not (isinstance(cfg.epochs, (int,float)) and 0<cfg.epochs<10_000): raise ValueError(f"epochs={cfg.epochs!r} must be a number above 0, such as 3, or None for the task's own number")
     for k in ('bs','max_len','threads'):
         v = getattr(cfg, k)
         if not (isinstance(v, int) and v>0 or k=='threads' and v is None): raise ValueError(f"{k}={v!r} must be a whole number above 0")
