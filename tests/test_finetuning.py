@@ -48,7 +48,9 @@ def test_killed_and_continued(tmp):
 def test_interrupted(tmp):
     "Ctrl-C says how to go on, and sets the exit code of the command."
     exe = str(Path(sys.executable).parent/'electra_finetune')
-    p = subprocess.Popen([exe, '--data', 'rows.csv', '--runs', '500', '--epochs', '2', '--device', 'cpu', '--out', 'stopped'], cwd=tmp, env=env(tmp), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) # a job in the background of a shell ignores Ctrl-C
+    p = subprocess.Popen([exe, '--data', 'rows.csv', '--runs', '500', '--epochs', '2', '--device', 'cpu', '--out', 'stopped'], cwd=tmp, env=env(tmp), preexec_fn=heed,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     path,end = tmp/'stopped'/'results.jsonl',time.time()+120
     while time.time()<end and not path.exists(): time.sleep(.05)
     p.send_signal(signal.SIGINT)
