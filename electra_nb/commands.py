@@ -11,7 +11,7 @@ from collections.abc import Callable
 from . import __version__
 from fastcore.docments import docments
 
-# %% ../nbs/08c_commands.ipynb #3ea43d64
+# %% ../nbs/08c_commands.ipynb #11e64b94
 def _add(group, name, anno, default, text):
     if default is not None and default is not False: text += f' [default: {default}]'
     kw = dict(help=text.replace('%', '%%'), default=None)
@@ -30,7 +30,7 @@ def function_parser(
     p.add_argument('--version', action='version', version=__version__)
     main = p.add_argument_group('run')
     for k,v in docments(f, full=True, returns=False).items():
-        if k in docs or k=='options': continue
+        if k in docs or k=='options' or v.anno is list: continue
         if k==first:
             p.add_argument(k, nargs='?', default=argparse.SUPPRESS, help=f'{v.docment} [default: {v.default}]'.replace('%', '%%'))
             main.add_argument(f'--{k}', dest=k, default=argparse.SUPPRESS, metavar='str', help='the same, by name')

@@ -6,8 +6,8 @@
 __all__ = ['ExamplesConfig', 'check_examples_config', 'ExampleBuilder', 'pack_block', 'gather_rows', 'Examples', 'cache_folder',
            'build_examples', 'report_card']
 
-# %% ../nbs/03_examples.ipynb #d6ba606e
-import json, os, random, shutil
+# %% ../nbs/03_examples.ipynb #3fd3bd33
+import json, os, random, shutil, warnings
 import numpy as np, torch
 from collections import Counter, deque
 from collections.abc import Iterator
@@ -19,6 +19,7 @@ from pathlib import Path
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast
 from .corpus import Corpus, hash_texts, is_held_out
+from .files import damage, need_space, remove_folder, write_folder
 from .tokenizer import line_encoder, tokenizer_fingerprint
 
 # %% ../nbs/03_examples.ipynb #268e614a
@@ -162,7 +163,7 @@ class Examples:
         counts = np.fromfile(self.path/'unigram', dtype=np.float64)
         return torch.from_numpy(counts/counts.sum())
 
-# %% ../nbs/03_examples.ipynb #81c9cf31
+# %% ../nbs/03_examples.ipynb #5e6ee15f
 class _Writer:
     "Append blocks to the files of one split."
     def __init__(self, path, split, dtype):
@@ -177,10 +178,7 @@ class _Writer:
         self.report += counts
 
     def close(self):
-        for f in self.files:
-            f.flush()
-            os.fsync(f.fileno())
-            f.close()
+        for f in self.files: f.close()
 
 # %% ../nbs/03_examples.ipynb #9e88d30a
 def cache_folder() -> Path:
@@ -232,9 +230,9 @@ def _write_examples(tmp, corpus, tok, cfg, progress):
     unigram.tofile(tmp/'unigram')
     return {s:dict(w.report) for s,w in writers.items()},dtype
 
-# %% ../nbs/03_examples.ipynb #92f5a624
-def _finish(tmp, path, corpus, tok, cfg, report, dtype):
-    "Check the result, write the header last, and give the folder its name."
+# %% ../nbs/03_examples.ipynb #4b0448e8
+def _finish(tmp, corpus, tok, cfg, report, dtype):
+    "Check the result and write the header."
     n = {s:r.get('rows', 0) for s,r in report.items()}
     if not sum(n.values()): raise ValueError(f"the corpus {corpus.name!r} has no text")
     if not n['valid'] or not n['train']:
@@ -242,11 +240,15 @@ def _finish(tmp, path, corpus, tok, cfg, report, dtype):
             "are needed, one of them for validation. A blank line separates documents.")
     header = dict(config=asdict(cfg), report=report, dtype=dtype, vocab_size=len(tok), pad_id=tok.pad_token_id, corpus=corpus.name,
         corpus_fingerprint=corpus.fingerprint, tokenizer_fingerprint=tokenizer_fingerprint(tok))
-    with open(tmp/'header.json', 'w') as f:
-        json.dump(header, f, indent=1)
-        f.flush()
-        os.fsync(f.fileno())
-    os.replace(tmp, path)
+    (tmp/'header.json').write_text(json.dumps(header, indent=1))
+
+def _usable(path):
+    "Is there a whole cache? A damaged one is named and removed."
+    if not path.exists(): return False
+    wrong = damage(path)
+    if wrong: warnings.warn(f"the prepared data {path.name} is damaged ({wrong}) and is made again")
+    if wrong: remove_folder(path)
+    return not wrong
 
 def build_examples(
     corpus:Corpus, # documents
@@ -259,15 +261,12 @@ def build_examples(
     cfg = ExamplesConfig(**{k:getattr(cfg, k) for k in ExamplesConfig.__dataclass_fields__})
     check_examples_config(cfg)
     home = Path(cache or cache_folder())/'examples'
-    home.mkdir(parents=True, exist_ok=True)
     path = home/_key(corpus, tok, cfg)
-    with FileLock(f'{path}.lock'):
-        if not (path/'header.json').exists():
-            tmp = home/f'{path.name}.tmp'
-            shutil.rmtree(tmp, ignore_errors=True)
-            tmp.mkdir()
-            try: _finish(tmp, path, corpus, tok, cfg, *_write_examples(tmp, corpus, tok, cfg, progress))
-            finally: shutil.rmtree(tmp, ignore_errors=True)
+    if not _usable(path):
+        home.mkdir(parents=True, exist_ok=True)
+        need_space(home, (corpus.n_bytes or 0)*.6, 'preparing this corpus')
+        with FileLock(f'{path}.lock'):
+            if not path.exists(): write_folder(path, lambda tmp: _finish(tmp, corpus, tok, cfg, *_write_examples(tmp, corpus, tok, cfg, progress)))
     return Examples(path, 'train'),Examples(path, 'valid')
 
 # %% ../nbs/03_examples.ipynb #a4a04a1e

@@ -5,13 +5,15 @@
 # %% auto #0
 __all__ = ['pretrain', 'make_parser', 'cli']
 
-# %% ../nbs/09_pretraining.ipynb #8da86da3
-import argparse, os, sys, tempfile, time, torch
+# %% ../nbs/09_pretraining.ipynb #3c817e91
+import argparse, json, os, signal, sys, tempfile, time, torch
 from dataclasses import replace
-from .checkpoints import newest_checkpoint, write_folder
+from .checkpoints import newest_checkpoint
 from .commands import function_parser, run_command
 from .corpus import get_corpus, iterable_corpus
+from .doctor import Doctor, data_facts, diagnose
 from .examples import build_examples, report_card
+from .files import damage, only_writer, write_file, write_folder
 from .logs import logger, quiet
 from .model import count_parameters, get_models, save_tower
 from .recipes import explicit, make_recipe, recipe_docs, recipe_from_file
@@ -20,20 +22,19 @@ from .runs import check_out, claim_run, default_out, model_card, run_identity
 from .tokenizer import get_tokenizer, load_tokenizer, sample_texts
 from .training import pick_device, pretrain_learner, train
 from fastai.basics import Learner
-from filelock import FileLock, Timeout
 from functools import partial
 from pathlib import Path
 
-# %% ../nbs/09_pretraining.ipynb #e2b1eca9
+# %% ../nbs/09_pretraining.ipynb #0d24ee1d
 def _prepare(recipe, c, tokenizer, out, cache):
     "Tokenizer and examples of a run."
     logger.info(f'corpus: {c.name}'+(f', {c.n_bytes/1e6:.1f} MB' if c.n_bytes else ''))
-    kept = out/'tokenizer' if out and (out/'tokenizer'/'tokenizer.json').exists() else None
+    kept = out/'tokenizer' if out and not damage(out/'tokenizer') else None
     source = c.tokenizer if tokenizer is None else tokenizer
     tok = load_tokenizer(kept) if kept and source is None else get_tokenizer(source, c, recipe)
     tok.model_max_length = recipe.max_positions
     train_set,valid_set = build_examples(c, tok, recipe, cache, progress=not quiet())
-    card = report_card(train_set, recipe.steps*recipe.bs)
+    card = {**report_card(train_set, recipe.steps*recipe.bs), **data_facts(train_set, tok)}
     logger.info(f"text: {card['documents']:,} documents, {card['tokens']:,} tokens in {card['rows']:,} rows; {card['cut_off']:.1%} cut off, {card['padding']:.1%} padding, "
         f"{card['unk']:.2%} [UNK]; read {card['epochs']:.2g} times; {len(valid_set):,} rows held out")
     if len(valid_set)<32: logger.info('few rows are held out, so the figures on them will be noisy; valid=0.1 holds out more')
@@ -53,7 +54,7 @@ def _learner(recipe, tok, train_set, valid_set, device):
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     return pretrain_learner(train_set, valid_set, tok, rtd(gen, disc, tok, recipe, recipe, recipe), recipe, recipe, device)
 
-# %% ../nbs/09_pretraining.ipynb #025347b6
+# %% ../nbs/09_pretraining.ipynb #28d9cc0f
 @explicit(recipe_docs())
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
@@ -67,6 +68,7 @@ def pretrain(
     max_hours:float=None, # save and stop after so many hours; the same call goes on
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
     cache:str=None, # folder for prepared data; None: ELECTRA_NB_CACHE, or beside the Hugging Face cache
+    cbs:list=None, # more fastai callbacks for the training
     dry_run:bool=False, # report on the start of the corpus, time a few steps, write nothing to the run folder
     **options,
 ) -> Learner: # ready for `show_results`, `recorder.plot_loss`, `fit`, …
@@ -86,31 +88,32 @@ def pretrain(
         out = default_out(size, recipe, what, tokenizer)
     out = Path(out).expanduser()
     check_out(out, resume)
+    if (out/'.lock').exists():
+        with only_writer(out): pass
     tok,train_set,valid_set,card = _prepare(recipe, c, tokenizer, out, cache)
     learn = _learner(recipe, tok, train_set, valid_set, device)
-    out.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(out/'.lock', timeout=0): return _run(size, recipe, out, c, tok, card, learn, max_hours)
-    except Timeout: raise RuntimeError(f"another process is training in {out}: wait for it, or pass another out=") from None
+    with only_writer(out): return _run(size, recipe, out, c, tok, card, learn, max_hours, cbs or [])
 
-# %% ../nbs/09_pretraining.ipynb #63e0623e
-def _run(size, recipe, out, c, tok, card, learn, max_hours):
+# %% ../nbs/09_pretraining.ipynb #7e8a49e8
+def _run(size, recipe, out, c, tok, card, learn, max_hours, cbs):
     claim_run(out, run_identity(size, recipe, c, tok))
-    tok.save_pretrained(out/'tokenizer')
+    if damage(out/'tokenizer'): write_folder(out/'tokenizer', tok.save_pretrained)
+    write_file(out/'data.json', json.dumps(card, indent=1))
     start = newest_checkpoint(out/'checkpoints')
     done = start and start.name==f'step_{recipe.steps}'
     logger.info(f"run: {out}"+(', finished before' if done else f", going on from {start.name}" if start else ''))
     threads = torch.get_num_threads()
     if recipe.threads: torch.set_num_threads(recipe.threads)
-    try: stopped = train(learn, out, tok, recipe, recipe, max_hours)
+    try: stopped = train(learn, out, tok, recipe, recipe, max_hours, [*cbs,Doctor(out)])
     finally: torch.set_num_threads(threads)
     if stopped:
         logger.info(f"stopped ({stopped}) after step {learn.n_updates} of {recipe.steps}, and saved. The same call goes on from there.")
         if stopped=='SIGINT': raise KeyboardInterrupt
-        if stopped=='SIGTERM': sys.exit(143)
+        if stopped.startswith('SIG'): sys.exit(128+signal.Signals[stopped])
         return learn
     for name in ('generator','discriminator'): write_folder(out/name, partial(save_tower, getattr(learn.model, name), tok=tok))
-    (out/'README.md').write_text(model_card(out, card, tok, learn.dls.device.type), encoding='utf-8')
+    write_file(out/'README.md', model_card(out, card, tok, learn.dls.device.type))
+    logger.info(f'diagnosis: {diagnose(out).line()}')
     logger.info(f"finished: {out}/discriminator is the encoder, {out}/generator the masked language model, {out}/curves.png the curves.\nNext, let the generator fill a gap:")
     code = f"from transformers import pipeline; print(*pipeline('fill-mask', '{out}/generator')('Returns the {tok.mask_token} of the array.'), sep='\\n')"
     logger.info(f'  python -c "{code}"')

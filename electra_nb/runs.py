@@ -5,12 +5,13 @@
 # %% auto #0
 __all__ = ['versions', 'run_identity', 'differences', 'default_out', 'check_out', 'claim_run', 'model_card']
 
-# %% ../nbs/08b_runs.ipynb #71b0e045
-import json, os, platform, torch
+# %% ../nbs/08b_runs.ipynb #ca18b250
+import json, platform, torch
 from dataclasses import asdict
 from . import __version__
 from .corpus import hash_texts
-from .logs import read_log
+from .files import own_files, write_file
+from .logs import logger, read_log
 from .recipes import Recipe, recipes
 from .tokenizer import tokenizer_fingerprint
 from importlib.metadata import version
@@ -54,7 +55,7 @@ def default_out(
     constants = {k:v for k,v in asdict(recipe).items() if k not in _free}
     return Path('runs')/f'{size}-{hash_texts([str(corpus), str(tokenizer), json.dumps(constants)])[:6]}'
 
-# %% ../nbs/08b_runs.ipynb #445a0132
+# %% ../nbs/08b_runs.ipynb #87f05109
 def check_out(
     out:Path, # folder that was asked for
     resume='auto', # 'auto', True: it must hold a run; False: it must not
@@ -64,7 +65,7 @@ def check_out(
     if resume is True and not there: raise ValueError(f"resume=True, but {out} holds no run: check out=, or pass resume='auto'")
     if resume is False and there: raise ValueError(f"{out} already holds a run: pass another out=, delete the folder, or let it go on with resume='auto'")
     if out.exists() and not out.is_dir(): raise ValueError(f"out={str(out)!r} is a file: name a folder")
-    if out.is_dir() and any(p.name!='.lock' for p in out.iterdir()) and not (out/'recipe.json').exists():
+    if out.is_dir() and not there and any(not (p.name in own_files or p.match('.*.tmp')) for p in out.iterdir()):
         raise ValueError(f"out={str(out)!r} has other things in it and is no run folder: name a new or empty folder")
 
 def claim_run(
@@ -73,13 +74,14 @@ def claim_run(
 ) -> None:
     "Take a run folder, new or to be continued."
     path = out/'recipe.json'
-    if path.exists():
-        diff = differences(json.loads(path.read_text()), identity)
-        if diff: raise ValueError(f"{out} holds a run of another recipe; pass another out=. Differences:\n  "+'\n  '.join(diff))
-    else:
-        tmp = out/'.recipe.tmp'
-        tmp.write_text(json.dumps(dict(**identity, versions=versions()), indent=1))
-        os.replace(tmp, path)
+    now = versions()
+    if not path.exists(): return write_file(path, json.dumps(dict(**identity, versions=now), indent=1))
+    try: there = json.loads(path.read_text())
+    except ValueError: raise ValueError(f"{path} cannot be read, so it is not known what this run is: pass another out=, or put the file back") from None
+    diff = differences(there, identity)
+    if diff: raise ValueError(f"{out} holds a run of another recipe; pass another out=. Differences:\n  "+'\n  '.join(diff))
+    changed = [f'{k} {v} instead of {there["versions"].get(k)}' for k,v in now.items() if v!=there['versions'].get(k)]
+    if changed: logger.info(f"this run was begun with other versions ({', '.join(changed)}): it goes on, but not bit for bit as it would have")
 
 # %% ../nbs/08b_runs.ipynb #5fe6c060
 _card = '''---

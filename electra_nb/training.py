@@ -5,17 +5,20 @@
 # %% auto #0
 __all__ = ['TrainConfig', 'check_train_config', 'eval_interval', 'milestones', 'Stretch', 'n_stretches', 'SaveSteps',
            'RestoreScaler', 'stop_signals', 'StepBar', 'SmoothLoss', 'LossesToHost', 'precision_cbs', 'pick_device',
-           'pretrain_learner', 'train', 'DrawCurves']
+           'check_vocabulary', 'pretrain_learner', 'train', 'DrawCurves']
 
-# %% ../nbs/08_training.ipynb #2ba7e99c
+# %% ../nbs/08_training.ipynb #3664dadd
 import math, shutil, signal, threading, time, torch
 from contextlib import contextmanager
 from dataclasses import dataclass
-from .checkpoints import clear_rests, load_checkpoint, newest_checkpoint, prune_checkpoints, save_checkpoint
 from .batches import ExamplesDL
+from .checkpoints import checkpoint_bytes, clear_rests, load_checkpoint, newest_checkpoint, prune_checkpoints, save_checkpoint
+from .files import need_space, remove_folder
 from .logs import LogSteps, quiet, save_curves, trim_log
 from .metrics import eval_args
 from .optim import ClipGrads, CountSteps, OptimConfig, WarmupDecay, adam_args
+from .tokenizer import tokenizer_fingerprint
+from .watch import KeepBad
 import fastai.callback.schedule # chkstyle: ignore (gives `Learner` its `lr_find`)
 import fastai.callback.progress # chkstyle: ignore (gives `Learner` its bar, and `no_bar`)
 from fastai.basics import DataLoaders, Learner
@@ -80,7 +83,7 @@ def n_stretches(
     "How many evaluations are still to come."
     return math.ceil(n_steps/every)-done//every
 
-# %% ../nbs/08_training.ipynb #2eb49662
+# %% ../nbs/08_training.ipynb #1c64c353
 class SaveSteps(Callback):
     "Write checkpoints, and stop when asked to."
     order = LogSteps.order+1
@@ -107,6 +110,7 @@ class SaveSteps(Callback):
         n,log = self.learn.n_updates,self.log.state()
         self.log.check(log['sums'] or [])
         scaler = self.learn.scaler.state_dict() if getattr(self.learn, 'scaler', None) else None
+        need_space(self.home, checkpoint_bytes(self.learn.model), f'the checkpoint of step {n}')
         save_checkpoint(self.home/f'step_{n}', self.learn.model, self.opt, self.tok, dict(n_updates=n, log=log, scaler=scaler))
         prune_checkpoints(self.home, self.cfg.keep, milestones(self.cfg.steps))
 
@@ -120,16 +124,17 @@ class RestoreScaler(Callback):
     def before_fit(self):
         if self.state: self.learn.scaler.load_state_dict(self.state)
 
-# %% ../nbs/08_training.ipynb #a2e5efee
+# %% ../nbs/08_training.ipynb #bf180e43
 @contextmanager
 def stop_signals(
     saver:SaveSteps, # its `reason` is set
 ):
-    "Let the first SIGINT or SIGTERM stop the run after the current step."
+    "Let the first signal that asks for the end stop the run after the current step."
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    old = {s:signal.getsignal(s) for s in (signal.SIGINT,signal.SIGTERM)}
+    known = [getattr(signal, s) for s in ('SIGINT','SIGTERM','SIGHUP','SIGUSR1') if hasattr(signal, s)]
+    old = {s:signal.getsignal(s) for s in known if signal.getsignal(s) is not signal.SIG_IGN}
     def ask(number, frame):
         saver.reason = signal.Signals(number).name
         for s,h in old.items(): signal.signal(s, h)
@@ -187,7 +192,19 @@ def pick_device(
     precision_cbs(precision, torch.device(device))
     return device
 
-# %% ../nbs/08_training.ipynb #c343950a
+# %% ../nbs/08_training.ipynb #26a81328
+def check_vocabulary(
+    train, # training `Examples`
+    tok, # tokenizer
+    model, # that will read them, with an `ElectraForPreTraining` as `discriminator`
+) -> None:
+    "Refuse examples, a tokenizer and a model that don't belong together."
+    if train.header['tokenizer_fingerprint']!=tokenizer_fingerprint(tok):
+        raise ValueError(f"the examples in {train.path.name} were packed with another tokenizer: call build_examples with this one, or pass that one")
+    n = model.discriminator.get_input_embeddings().num_embeddings
+    if n<len(tok): raise ValueError(f"the model has {n} embeddings, but the tokenizer has {len(tok)} ids: call get_models with vocab_size={len(tok)}")
+
+# %% ../nbs/08_training.ipynb #b85d4222
 def pretrain_learner(
     train, # training `Examples`
     valid, # validation `Examples`
@@ -199,6 +216,7 @@ def pretrain_learner(
 ) -> Learner:
     "A fastai `Learner` with the objective, both towers' metrics, optimizer, clipping, precision and accumulation."
     check_train_config(cfg)
+    check_vocabulary(train, tok, objective['model'])
     device = torch.device(device or ('cuda' if torch.cuda.is_available() else 'cpu'))
     bs = cfg.bs//cfg.accumulate
     dls = DataLoaders(ExamplesDL(train, bs, eval_interval(cfg)*cfg.accumulate, seed=cfg.seed, device=device),
@@ -211,7 +229,7 @@ def pretrain_learner(
     learn.recorder.smooth_loss = SmoothLoss()
     return learn
 
-# %% ../nbs/08_training.ipynb #82f1c7f1
+# %% ../nbs/08_training.ipynb #babf57ea
 def train(
     learn:Learner, # from `pretrain_learner`
     run:str, # run folder: log, curves and checkpoints go there
@@ -219,12 +237,13 @@ def train(
     cfg:TrainConfig, # length and rhythm
     optim:OptimConfig=OptimConfig(), # schedule
     max_hours:float=None, # stop after so many hours; go on with the same call
+    cbs:list=(), # more callbacks for the training
 ) -> str: # why it stopped early; empty if it is finished
     "Train up to the last step, from the newest checkpoint if there is one."
     every,run = eval_interval(cfg),Path(run)
     common = learn.dls.train.examples.unigram().max().item()
     log = LogSteps(run/'log.jsonl', cfg.log_every, cfg.steps, cfg.accumulate, common)
-    saver,bar = SaveSteps(run, tok, cfg, log, max_hours),StepBar(cfg.steps)
+    saver,bar,keep = SaveSteps(run, tok, cfg, log, max_hours),StepBar(cfg.steps),KeepBad(run, tok)
     log.learn = learn
     learn.create_opt()
     learn.n_updates,start,state = 0,newest_checkpoint(run/'checkpoints'),{}
@@ -237,13 +256,17 @@ def train(
         log.load_state(state['log'])
     else: torch.manual_seed(cfg.seed)
     lines = trim_log(run/'log.jsonl', learn.n_updates)
+    if (run/'bad_batch').exists(): remove_folder(run/'bad_batch')
+    if learn.n_updates<cfg.steps: need_space(run, 3*checkpoint_bytes(learn.model), 'the run, with three checkpoints,')
     with learn.no_bar(), learn.no_logging(), stop_signals(saver):
         if learn.n_updates and (learn.n_updates%every==0 or learn.n_updates==cfg.steps) and not any('valid' in l and l['step']==learn.n_updates for l in lines):
             learn.validate()
             log.log_eval()
         while learn.n_updates<cfg.steps and not saver.reason:
-            cbs = [Stretch(cfg.steps, every, cfg.accumulate),WarmupDecay(cfg.steps, optim),RestoreScaler(state.get('scaler')),log,saver,bar,DrawCurves(run)]
-            learn.fit(n_stretches(learn.n_updates, cfg.steps, every), cbs=cbs)
+            own = [Stretch(cfg.steps, every, cfg.accumulate),WarmupDecay(cfg.steps, optim),RestoreScaler(state.get('scaler')),log,saver,bar,keep,DrawCurves(run)]
+            try: learn.fit(n_stretches(learn.n_updates, cfg.steps, every), cbs=[*own,*cbs])
+            except FloatingPointError as e: raise FloatingPointError(f'{e} {keep.save()}'.strip()) from None
+            finally: bar.bar.close()
     save_curves(run)
     return saver.reason if learn.n_updates<cfg.steps else ''
 
