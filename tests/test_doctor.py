@@ -1,0 +1,66 @@
+"Runs that are long enough to be judged: healthy ones must not be called ill, and each fault must get its right name."
+import json, os, subprocess, sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+wikipedia = Path(__file__).parent.parent.parent/'shared'/'data'/'corpus'
+code = """
+import json, sys, torch
+from electra_nb import diagnose, pretrain
+from fastai.callback.core import Callback
+from electra_nb.rtd import MaskTokens
+
+class Shuffle(Callback):
+    "Destroy the order of the words."
+    order = MaskTokens.order-1
+    def before_batch(self):
+        ids,lens,n_a = self.xb if len(self.xb)==3 else (*self.xb,*self.yb)
+        n = int(lens.min())
+        at = torch.cat([torch.tensor([0]), 1+torch.randperm(n-2), torch.arange(n-1, ids.shape[1])])
+        rest = self.xb[1:]
+        self.learn.xb = (ids[:,at],*rest)
+
+class Deaf(Callback):
+    "Train nothing of the discriminator but the bias of its last layer."
+    def before_fit(self):
+        disc = self.learn.model.discriminator
+        for p in [*disc.electra.encoder.parameters(),*disc.discriminator_predictions.parameters()]: p.requires_grad_(False)
+        torch.nn.init.zeros_(disc.discriminator_predictions.dense_prediction.weight)
+        disc.discriminator_predictions.dense_prediction.bias.requires_grad_(True)
+
+class Copy(Callback):
+    "Let the generator see the text that it is to guess."
+    order = MaskTokens.order+1
+    def before_batch(self): self.learn.xb = (*self.xb[:3],self.xb[0],self.xb[4])
+
+name,kw,cbs = json.loads(sys.argv[1])
+pretrain(out=name, log_every=20, device='cpu', cbs=[globals()[c]() for c in cbs], **kw)
+found = diagnose(name)
+print(json.dumps([found.names, found.line()]))
+"""
+settled,mature = dict(steps=1000, eval_every=200, threads=1),dict(steps=1100, bs=16, eval_every=275, threads=1)
+cases = dict(healthy=(settled,[],[]), another_seed=(dict(settled, seed=1),[],[]), healthy_longer=(mature,[],[]),
+    high=(dict(settled, lr=.05),[],['learning rate too high']), very_high=(dict(settled, lr=.7),[],['learning rate too high']), low=(dict(settled, lr=2e-6),[],['learning rate too low']),
+    hot=(dict(settled, temperature=100.),[],['fakes nearly always differ']), copied=(dict(settled, steps=500),['Copy'],['fakes never differ']),
+    shuffled=(mature,['Shuffle'],['generator not beyond word frequencies']), deaf=(mature,['Deaf'],['discriminator predicts only original']))
+if wikipedia.exists(): cases['wikipedia'] = (dict(settled, corpus=str(sorted(wikipedia.rglob('*.jsonl*'))[0])) if list(wikipedia.rglob('*.jsonl*')) else settled,[],[])
+
+@pytest.fixture(scope='module')
+def diagnoses(tmp_path_factory):
+    "All runs, two at a time."
+    tmp = tmp_path_factory.mktemp('ill')
+    env = {**os.environ, 'ELECTRA_NB_CACHE':str(tmp/'cache'), 'HF_HOME':str(tmp/'hf'), 'CUDA_VISIBLE_DEVICES':'', 'OMP_NUM_THREADS':'1', 'ELECTRA_NB_VERBOSITY':'error'}
+    def go(item):
+        name,(kw,cbs,_) = item
+        p = subprocess.run([sys.executable, '-c', code, json.dumps([name,kw,cbs])], cwd=tmp, env=env, capture_output=True, text=True)
+        return name,p
+    with ThreadPoolExecutor(2) as ex: return dict(ex.map(go, cases.items()))
+
+@pytest.mark.parametrize('name', list(cases))
+def test_name(diagnoses, name):
+    p = diagnoses[name]
+    assert p.returncode==0, p.stderr
+    names,line = json.loads(p.stdout.splitlines()[-1])
+    assert names==cases[name][2], line

@@ -1,0 +1,288 @@
+"Faults made on purpose, in real processes: after each, the same call goes on and ends bit-equal to a run that nothing happened to."
+import json, os, random, shutil, signal, subprocess, sys, time, warnings
+from pathlib import Path
+
+import pytest
+from test_process import env, text, timeless, weights
+
+common = dict(corpus='texts.txt', steps=30, bs=4, max_len=32, eval_every=10, log_every=3, save_every=5, device='cpu')
+server = """
+import json, os, resource, sys
+import electra_nb.pretraining, electra_nb.doctor
+import torch
+from electra_nb import pretrain
+for line in sys.stdin:
+    job = json.loads(line)
+    pid = os.fork()
+    if not pid:
+        os.setsid()
+        say = os.open(job['say'], os.O_CREAT|os.O_WRONLY|os.O_TRUNC|os.O_APPEND)
+        for fd in (1,2): os.dup2(say, fd)
+        try:
+            exec(job['before'])
+            pretrain(**job['kw'], cbs=globals().get('cbs'))
+            rc = 0
+        except SystemExit as e: rc = e.code
+        except KeyboardInterrupt: rc = 130
+        except BaseException as e:
+            print(type(e).__name__, e, flush=True)
+            rc = 1
+        sys.stdout.flush()
+        os._exit(rc)
+    print(pid, flush=True)
+    print(os.waitpid(pid, 0)[1], flush=True)
+"""
+
+class Runs:
+    "A process that has imported everything and forks a child for each run: starting one takes no time."
+    def __init__(self, tmp):
+        self.tmp,self.said = tmp,tmp/f'said{id(self)}.txt'
+        self.p = subprocess.Popen([sys.executable, '-c', server], cwd=tmp, env=env(tmp, TOKENIZERS_PARALLELISM='false'), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def start(self, out, before='', **kw):
+        job = dict(say=str(self.said), before=before, kw={**common, 'out':out, 'cache':f'cache_{out}', **kw})
+        self.p.stdin.write(json.dumps(job)+'\n')
+        self.p.stdin.flush()
+        return int(self.p.stdout.readline())
+
+    def end(self):
+        "Exit code (negative: the signal that killed it) and what was said."
+        rc = os.waitstatus_to_exitcode(int(self.p.stdout.readline()))
+        return rc,self.said.read_text()
+
+    def __call__(self, out, before='', **kw):
+        self.start(out, before, **kw)
+        return self.end()
+
+@pytest.fixture(scope='module')
+def runs(tmp_path_factory):
+    tmp = tmp_path_factory.mktemp('faults')
+    (tmp/'texts.txt').write_text(text)
+    runs = Runs(tmp)
+    assert runs('whole')[0]==0
+    assert runs('again')[0]==0
+    same(runs, 'again')
+    yield runs
+    runs.p.stdin.close()
+    runs.p.wait(timeout=60)
+
+def same(runs, name, rests=True):
+    "Weights and log of a run are those of the undisturbed one, each step once, and nothing is left lying about."
+    a,b = runs.tmp/'whole',runs.tmp/name
+    want,got = weights(a),weights(b)
+    assert [k for k in want if not want[k].equal(got[k])]==[]
+    assert timeless(a)==timeless(b)
+    if rests: assert not [p for p in b.rglob('.*') if p.name not in ('.lock','.holder')]
+
+def wait_for(found, seconds=60):
+    end = time.time()+seconds
+    while time.time()<end and not found(): time.sleep(.002)
+
+def test_twenty_kills(runs):
+    "kill -9 at 20 random moments, a third of them inside a save or while data is prepared, spread over four runs."
+    rng,killed = random.Random(0),0
+    for i in range(20):
+        name = f'killed{i%4}'
+        home = runs.tmp/name/'checkpoints'
+        pid = runs.start(name)
+        if i%3==0: wait_for(lambda: list(home.glob('.step_*.tmp')) or list((runs.tmp/f'cache_{name}').rglob('.*.tmp')), 2)
+        else: time.sleep(rng.uniform(0, 1.5))
+        try: os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError: pass
+        rc = runs.end()[0]
+        assert rc in (-9,0)
+        killed += rc==-9
+    assert killed>=10
+    for i in range(4):
+        assert runs(f'killed{i}')[0]==0
+        same(runs, f'killed{i}')
+
+count = """
+import os, signal
+n = [0]
+def counted(f):
+    def g(*a, **k):
+        n[0] += 1
+        if n[0]==AT: os.kill(os.getpid(), signal.SIGKILL)
+        return f(*a, **k)
+    return g
+os.fsync,os.rename,os.replace = map(counted, (os.fsync,os.rename,os.replace))
+"""
+
+def test_death_at_durable_calls(runs):
+    "Death just before the n-th fsync or rename: every third of the first sixty, then every twentieth, until the run ends by itself."
+    at,n = 1,0
+    while True:
+        rc,said = runs('durable', count.replace('AT', str(at)))
+        if rc==0: break
+        assert rc==-9, said
+        at,n = at+(3 if at<60 else 20),n+1
+        if at>60 or n%4==0: shutil.rmtree(runs.tmp/'cache_durable', ignore_errors=True)
+        if at>400: pytest.fail('never finished')
+    assert n>=15
+    same(runs, 'durable')
+
+def test_stopped_after_every_step(runs):
+    "A run that is stopped and resumed after each single step."
+    for i in range(40):
+        rc,said = runs('steps', max_hours=1e-9)
+        assert rc==0, said
+        if 'finished' in said: break
+    assert i==29
+    same(runs, 'steps')
+
+def test_disk_full(runs):
+    "Files may not grow beyond a size: in the preparation, then in a checkpoint. The message names the path; afterwards the run goes on."
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({0},{0}))"
+    rc,said = runs('full', limit.format(500))
+    assert rc==1 and 'could not be written' in said and 'larger than allowed' in said, said
+    size = max(p.stat().st_size for p in (runs.tmp/'whole'/'checkpoints'/'step_30').rglob('*.safetensors'))
+    rc,said = runs('full', limit.format(size//2))
+    assert rc==1 and 'step_2' in said and 'could not be written' in said and 'Traceback' not in said, said
+    rc,said = runs('full')
+    assert rc==0, said
+    same(runs, 'full')
+
+fill = """
+import shutil
+from fastai.callback.core import Callback
+class Fill(Callback):
+    def after_step(self):
+        if self.learn.n_updates==12: open('small/ballast', 'wb').write(bytes(shutil.disk_usage('small').free-100_000))
+cbs = [Fill()]
+"""
+
+def test_small_disk(runs):
+    "A disk that is too small for the run is refused before the first step; one that fills up later stops it with the checkpoints whole."
+    small = runs.tmp/'small'
+    small.mkdir()
+    mount = lambda size: subprocess.run(['mount', '-t', 'tmpfs', '-o', f'size={size}', 'tmpfs', small], capture_output=True).returncode==0
+    if not mount('1m'): pytest.skip('mounting a small disk is not permitted here')
+    try:
+        rc,said = runs('small/run', cache='cache_small')
+        assert rc==1 and 'with three checkpoints' in said and 'MB are free: make room' in said, said
+        subprocess.run(['umount', small], check=True)
+        mount('200m')
+        rc,said = runs('small/run', fill, cache='cache_small')
+        assert rc==1 and 'needs' in said and 'are free' in said, said
+        (small/'ballast').unlink()
+        rc,said = runs('small/run', cache='cache_small')
+        assert rc==0 and 'going on from step_' in said, said
+        same(runs, 'small/run')
+    finally: subprocess.run(['umount', small])
+
+harms = dict(flip=lambda p: p.write_bytes(bytes([p.read_bytes()[0]^1])+p.read_bytes()[1:]), cut=lambda p: p.write_bytes(p.read_bytes()[:-1]),
+    half=lambda p: p.write_bytes(p.read_bytes()[:p.stat().st_size//2]), empty=lambda p: p.write_bytes(b''), zero=lambda p: p.write_bytes(bytes(p.stat().st_size)), gone=lambda p: p.unlink())
+
+def test_every_harm_is_noticed(runs):
+    "Six kinds of harm to every file of the newest checkpoint: it is named, and the one before is taken."
+    from electra_nb.checkpoints import newest_checkpoint
+    files = [p.relative_to(runs.tmp/'whole'/'checkpoints'/'step_30') for p in (runs.tmp/'whole'/'checkpoints'/'step_30').rglob('*') if p.is_file()]
+    assert len(files)>=10
+    for name,harm in harms.items():
+        for f in files:
+            home = runs.tmp/'harm'
+            shutil.rmtree(home, ignore_errors=True)
+            for step in ('step_25','step_30'): shutil.copytree(runs.tmp/'whole'/'checkpoints'/step, home/step)
+            harm(home/'step_30'/f)
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter('always')
+                assert newest_checkpoint(home).name=='step_25', (name, f)
+            assert 'step_30 is damaged' in str(seen[0].message)
+
+@pytest.mark.parametrize('harm', ['flip','half'])
+def test_damaged_and_resumed(runs, harm):
+    "The run goes on from the checkpoint before a damaged one, and says so; the log loses its torn line."
+    name = f'harmed_{harm}'
+    rc,_ = runs(name, 'class Stop(electra_nb.doctor.Callback):\n    def after_step(self):\n        if self.learn.n_updates==17: os._exit(9)\ncbs = [Stop()]')
+    assert rc==9
+    harms[harm](runs.tmp/name/'checkpoints'/'step_15'/'trainer.safetensors')
+    log = runs.tmp/name/'log.jsonl'
+    log.write_text(log.read_text()[:-7])
+    rc,said = runs(name)
+    assert rc==0 and 'step_15 is damaged' in said and 'going on from step_10' in said, said
+    same(runs, name)
+
+def test_damaged_preparation(runs):
+    "Prepared data in which a bit has changed is made again; a torn tokenizer too."
+    rc,_ = runs('prepared', steps=5)
+    train = next((runs.tmp/'cache_prepared').rglob('train.ids'))
+    data = train.read_bytes()
+    harms['flip'](train)
+    rc,said = runs('prepared2', cache='cache_prepared')
+    assert rc==0 and 'is damaged (train.ids' in said, said
+    assert train.read_bytes()==data
+    same(runs, 'prepared2')
+    rc,_ = runs('torn', max_hours=1e-9)
+    harms['half'](runs.tmp/'torn'/'tokenizer'/'tokenizer.json')
+    assert runs('torn')[0]==0
+    same(runs, 'torn')
+
+def test_changed_text_is_refused(runs):
+    "One letter of the corpus has changed, size and date have not; the lines of recipe and tokenizer that differ are named too."
+    runs('changed', max_hours=1e-9)
+    path = runs.tmp/'texts.txt'
+    before,stat = path.read_text(),path.stat()
+    path.write_text(before.replace('baker', 'maker', 1))
+    os.utime(path, ns=(stat.st_atime_ns,stat.st_mtime_ns))
+    files = {p:p.stat().st_mtime_ns for p in (runs.tmp/'changed').rglob('*')}
+    rc,said = runs('changed', lr=1e-3)
+    path.write_text(before)
+    os.utime(path, ns=(stat.st_atime_ns,stat.st_mtime_ns))
+    assert rc==1 and 'corpus_fingerprint' in said and 'lr: there 0.002, asked for 0.001' in said, said
+    assert files=={p:p.stat().st_mtime_ns for p in files}
+    assert runs('changed')[0]==0
+    same(runs, 'changed')
+
+def test_read_only(runs):
+    "A run folder that this user may not write: said before the first step, nothing harmed."
+    before = "os.setgroups([]); os.setgid(65534); os.setuid(65534)" if os.getuid()==0 else ''
+    for p in (runs.tmp,runs.tmp.parent,runs.tmp.parent.parent):
+        if p.stat().st_uid==os.getuid() and p!=Path('/tmp'): p.chmod(0o755)
+    runs('read', max_hours=1e-9)
+    for p in ((runs.tmp/'read'),*(runs.tmp/'read').rglob('*')): p.chmod(0o555 if p.is_dir() else 0o444)
+    rc,said = runs('read', before)
+    assert rc==1 and 'may not write' in said, said
+    for p in ((runs.tmp/'read'),*(runs.tmp/'read').rglob('*')): p.chmod(0o755 if p.is_dir() else 0o644)
+    assert runs('read')[0]==0
+    same(runs, 'read')
+
+def test_same_instant(runs):
+    "Two processes in one new folder at the same instant: one trains, the other is told who does."
+    other = Runs(runs.tmp)
+    slow = "import time\nclass Slow(electra_nb.doctor.Callback):\n    def after_step(self): time.sleep(.1)\ncbs = [Slow()]"
+    assert other('warm', steps=5)[0]==0
+    pids = [r.start('both', slow) for r in (runs,other)]
+    ends = [r.end() for r in (runs,other)]
+    other.p.stdin.close()
+    assert sorted(rc for rc,_ in ends)==[0,1], ends
+    winner = [rc for rc,_ in ends].index(0)
+    assert f'another process is writing in both: process {pids[winner]} on ' in ends[1-winner][1], ends
+    same(runs, 'both')
+
+@pytest.mark.parametrize('sig', ['SIGTERM','SIGINT','SIGHUP','SIGUSR1'])
+def test_signals_save(runs, sig):
+    "Each signal that asks for the end: the step is finished, saved, and the run ends bit-equal when it goes on."
+    slow = "import time\nclass Slow(electra_nb.doctor.Callback):\n    def after_step(self): time.sleep(.05)\ncbs = [Slow()]\nimport signal\nfor s in (signal.SIGINT,signal.SIGTERM,signal.SIGHUP,signal.SIGUSR1): signal.signal(s, signal.default_int_handler if s==signal.SIGINT else signal.SIG_DFL)"
+    pid = runs.start(sig, slow)
+    wait_for(lambda: (runs.tmp/sig/'log.jsonl').exists() and (runs.tmp/sig/'log.jsonl').stat().st_size)
+    os.kill(pid, getattr(signal, sig))
+    rc,said = runs.end()
+    assert rc==128+getattr(signal, sig) and 'The same call goes on' in said, (rc, said)
+    assert runs(sig)[0]==0
+    same(runs, sig)
+
+def test_second_signal(runs):
+    "A second Ctrl-C does not wait for the step."
+    slow = "import signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nclass Slow(electra_nb.doctor.Callback):\n    def after_step(self):\n        if self.learn.n_updates==7: time.sleep(60)\ncbs = [Slow()]"
+    pid = runs.start('twice', slow)
+    wait_for(lambda: (runs.tmp/'twice'/'log.jsonl').exists() and '"step": 6' in (runs.tmp/'twice'/'log.jsonl').read_text())
+    time.sleep(.3)
+    start = time.time()
+    os.kill(pid, signal.SIGINT)
+    time.sleep(.3)
+    os.kill(pid, signal.SIGINT)
+    rc,_ = runs.end()
+    assert rc==130 and time.time()-start<30
+    assert runs('twice')[0]==0
+    same(runs, 'twice')
