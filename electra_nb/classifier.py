@@ -7,13 +7,13 @@ __all__ = ['Classifier', 'TaskLoss', 'SumLoss', 'layer_groups', 'layer_factors',
            'encoder_tokenizer', 'weights_hash', 'random_encoder', 'hf_head', 'to_hf', 'save_classifier',
            'load_classifier']
 
-# %% ../nbs/11_classifier.ipynb #b58afcae
+# %% ../nbs/11_classifier.ipynb #fe339e56
 import json, os, re, torch, torch.nn.functional as F
 from copy import deepcopy
 from .checkpoints import damage, write_folder
-from .model import encode, get_models, init_paper, quiet_hf, save_tower
+from .model import encode, foreign_config, get_models, init_paper, load_tower, read_config, save_tower
 from .optim import decay_groups
-from .recipes import make_recipe
+from .recipes import make_recipe, recipe_from_file
 from .tasks import Task
 from .tokenizer import check_tokenizer, load_tokenizer
 from fastai.callback.core import Callback
@@ -21,7 +21,7 @@ from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import AutoConfig, ElectraConfig, ElectraForPreTraining, ElectraForSequenceClassification, ElectraModel, PreTrainedTokenizerFast
+from transformers import ElectraConfig, ElectraForPreTraining, ElectraForSequenceClassification, ElectraModel, PreTrainedTokenizerFast
 from xxhash import xxh3_128
 
 # %% ../nbs/11_classifier.ipynb #c8f6ba29
@@ -88,7 +88,7 @@ def layer_factors(
     off = 2 if faithful else 1
     return [f for f in (*(decay**(n_layers+off-i) for i in range(n_layers+1)),1.) for _ in range(2)]
 
-# %% ../nbs/11_classifier.ipynb #631caef6
+# %% ../nbs/11_classifier.ipynb #25ce9033
 def find_encoder(
     source:str, # run folder, checkpoint, Hugging Face folder, or name on the hub
 ) -> str: # folder or name for `from_pretrained`
@@ -102,13 +102,15 @@ def find_encoder(
     return str(source)
 
 def _config(where, dropout, attention_dropout):
-    try: cfg = AutoConfig.from_pretrained(where, trust_remote_code=False)
-    except (OSError,ValueError) as e: raise ValueError(f"{where}: no model configuration ({type(e).__name__}: {str(e).splitlines()[0]})") from e
-    if not isinstance(cfg, ElectraConfig): raise ValueError(f"{where} is a {cfg.model_type} model; an ELECTRA model is needed")
+    if Path(where).is_dir(): cfg = read_config(where)
+    else:
+        try: values,_ = ElectraConfig.get_config_dict(where)
+        except (OSError,ValueError) as e: raise ValueError(f"{where}: no model configuration ({type(e).__name__}: {str(e).splitlines()[0]})") from e
+        cfg = foreign_config(values, where)
     cfg.hidden_dropout_prob,cfg.attention_probs_dropout_prob = dropout,attention_dropout
     return cfg
 
-# %% ../nbs/11_classifier.ipynb #1ea129b9
+# %% ../nbs/11_classifier.ipynb #ec49a245
 def load_encoder(
     source:str, # as for `find_encoder`
     dropout:float=0.1, # on embeddings and sublayers (Table 7)
@@ -118,14 +120,7 @@ def load_encoder(
     where = find_encoder(source)
     cfg = _config(where, dropout, attention_dropout)
     if (Path(where)/'manifest.json').is_file() and (wrong := damage(where)): raise ValueError(f"{where}: {wrong}. Fetch or make it again; if the change was wanted, delete manifest.json.")
-    try:
-        with quiet_hf(): electra,info = ElectraModel.from_pretrained(where, config=cfg, attn_implementation='sdpa', output_loading_info=True)
-    except (OSError,RuntimeError,SafetensorError) as e: raise ValueError(f"{where}: the weights cannot be loaded ({type(e).__name__}: {str(e).splitlines()[0]})") from e
-    wrong = [*info['missing_keys'],*(str(k) for k in info['mismatched_keys'])]
-    if wrong: raise ValueError(f"{where}: {len(wrong)} weights of the encoder are missing or have another shape, the first is {wrong[0]}")
-    bad = [n for n,p in electra.named_parameters() if not p.isfinite().all()]
-    if bad: raise ValueError(f"{where}: {bad[0]} holds numbers that are not finite")
-    return electra
+    return load_tower(ElectraModel, where, cfg)
 
 def encoder_tokenizer(
     source:str, # as for `find_encoder`
@@ -149,7 +144,7 @@ def weights_hash(
     for k,v in sorted(module.state_dict().items()): h.update(k.encode()+v.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
     return h.hexdigest()
 
-# %% ../nbs/11_classifier.ipynb #18b1b881
+# %% ../nbs/11_classifier.ipynb #a5279e4f
 def random_encoder(
     source:str, # as for `find_encoder`: gives shape and kind of initial values
     dropout:float=0.1, # on embeddings and sublayers
@@ -159,8 +154,8 @@ def random_encoder(
     cfg,path = _config(find_encoder(source), dropout, attention_dropout),Path(source).expanduser().resolve()
     recipe = next((p/'recipe.json' for p in (path,*path.parents[:3]) if (p/'recipe.json').is_file()), None)
     if recipe:
-        r = json.loads(recipe.read_text())
-        recipe = make_recipe(r['size'], **{**r['recipe'], 'dropout':dropout, 'attention_dropout':attention_dropout})
+        size,options = recipe_from_file(recipe, dict(dropout=dropout, attention_dropout=attention_dropout))
+        recipe = make_recipe(size, **options)
         return get_models(recipe, cfg.vocab_size, cfg.pad_token_id)[1].electra
     disc = ElectraForPreTraining(cfg)
     init_paper(disc)
@@ -188,7 +183,7 @@ def hf_head(
     pad = lambda t,size: torch.cat([t, t.new_zeros(size-len(t), *t.shape[1:])])
     return {'dense.weight':pad(torch.cat([w,-w]), d), 'dense.bias':pad(torch.cat([b,-b]), d), 'out_proj.weight':pad(torch.cat([eye,-eye]), d).T.contiguous(), 'out_proj.bias':torch.zeros_like(b)}
 
-# %% ../nbs/11_classifier.ipynb #e6aa62f0
+# %% ../nbs/11_classifier.ipynb #dbc83641
 def to_hf(
     model:Classifier,
     task:Task, # its labels name the outputs
@@ -224,7 +219,10 @@ def load_classifier(
     "Load a fine-tuned model with the head that it was trained with."
     path = Path(folder)/'head.safetensors'
     if not path.is_file(): raise FileNotFoundError(f"{folder} has no head.safetensors: it was not fine-tuned here. AutoModelForSequenceClassification loads models of other programs.")
-    head = load_file(path)
-    model = Classifier(load_encoder(folder, dropout, attention_dropout), len(head['bias']), dropout)
-    model.head.load_state_dict(head)
+    electra = load_encoder(folder, dropout, attention_dropout)
+    try:
+        head = load_file(path)
+        model = Classifier(electra, len(head['bias']), dropout)
+        model.head.load_state_dict(head)
+    except (KeyError,RuntimeError,TypeError,SafetensorError) as e: raise ValueError(f"{path} is no head of the model beside it ({type(e).__name__}: {str(e).splitlines()[0]}): make the folder again") from None
     return model
