@@ -241,19 +241,20 @@ def save_models(
     "Save both towers as Hugging Face folders."
     for name,m in dict(generator=gen, discriminator=disc).items(): save_tower(m, Path(folder)/name, tok)
 
-# %% ../nbs/05_model.ipynb #51112239
+# %% ../nbs/05_model.ipynb #12ea3ae0
 _most = dict(vocab_size=2**24, embedding_size=2**14, hidden_size=2**14, num_hidden_layers=2**9, num_attention_heads=2**10, intermediate_size=2**17,
     max_position_embeddings=2**20, type_vocab_size=2**8) # whole numbers, and the largest that are believed
 _shares = ('hidden_dropout_prob','attention_probs_dropout_prob','initializer_range','layer_norm_eps') # numbers from 0 to 1
 
 def _check_setting(where, k, v):
-    whole = isinstance(v, int) and not isinstance(v, bool)
+    number = isinstance(v, (int,float)) and not isinstance(v, bool)
+    whole = number and isinstance(v, int)
     if k in _most and not (whole and 0<v<=_most[k]): raise ValueError(f"{where}: {k}={repr(v)[:40]} must be a whole number from 1 to {_most[k]:,}")
-    if k in _shares and not (isinstance(v, (int,float)) and 0<=v<=1): raise ValueError(f"{where}: {k}={repr(v)[:40]} must be a number from 0 to 1")
+    if k in _shares and not (number and 0<=v<=1): raise ValueError(f"{where}: {k}={repr(v)[:40]} must be a number from 0 to 1")
     if k=='hidden_act' and not (isinstance(v, str) and v in ACT2FN): raise ValueError(f"{where}: hidden_act={repr(v)[:40]} is unknown; ELECTRA has 'gelu'")
     if k=='pad_token_id' and not (v is None or whole and v>=0): raise ValueError(f"{where}: pad_token_id={repr(v)[:40]} must be an id or null")
 
-# %% ../nbs/05_model.ipynb #652c8a26
+# %% ../nbs/05_model.ipynb #b682655d
 def foreign_config(
     values:dict, # content of a config.json
     where:str, # for messages
@@ -263,7 +264,7 @@ def foreign_config(
     if kind!='electra': raise ValueError(f"{where} is {f'a {str(kind)[:40]} model' if kind else 'no model that says its kind'}; an ELECTRA model is needed")
     known = {k:values[k] for k in (*_most,*_shares,'hidden_act','pad_token_id') if k in values}
     for k,v in known.items(): _check_setting(where, k, v)
-    cfg = ElectraConfig(**known)
+    cfg = ElectraConfig(**{k:float(v) if k in _shares else v for k,v in known.items()})
     h,e,f = cfg.hidden_size,cfg.embedding_size,cfg.intermediate_size
     n = e*(cfg.vocab_size+cfg.max_position_embeddings)+e*h+cfg.num_hidden_layers*(4*h*h+2*h*f)
     if n>10**10: raise ValueError(f"{where} describes a model of {n/1e9:,.0f} billion parameters; the largest ELECTRA has a third of one")
