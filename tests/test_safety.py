@@ -1,0 +1,163 @@
+"Nothing that is read can run code; a run writes where it should and asks nothing of the network."
+import io, json, os, pickle, re, shutil, subprocess, sys
+from pathlib import Path
+
+import pytest, torch
+from safetensors.torch import load_file, save_file
+
+from electra_nb import finetune, pretrain
+from electra_nb.classifier import load_classifier, load_encoder, random_encoder
+from electra_nb.model import get_models, load_models, save_models, sizes
+from electra_nb.tiny import tiny_text, tiny_tokenizer
+from electra_nb.tokenizer import load_tokenizer
+
+root = Path(__file__).parent.parent
+forbidden = re.compile(r'\bpickle\b|\bdill\b|torch\.load\(|(?<![.\w])eval\(|(?<![.\w])exec\(|yaml\.load|allow_pickle|extractall|shell=True|os\.system|trust_remote_code=True'
+    r'|from_pretrained\([^)\n]*\*\*(config|values|cfg)|weights_only=False|load_learner')
+
+@pytest.mark.parametrize('py', sorted((root/'electra_nb').glob('*.py')), ids=lambda p: p.stem)
+def test_forbidden_calls(py):
+    "No call in the package runs what a file or a stranger says."
+    assert [l for l in py.read_text().splitlines() if forbidden.search(l) and not l.lstrip().startswith('#')]==[]
+
+def test_forbidden_calls_are_found():
+    "The pattern meets what it is for, and leaves alone what only looks like it."
+    for l in ('x = eval(s)','import pickle','torch.load(f)','z.extractall()','A.from_pretrained(p, **config)','run(c, shell=True)'): assert forbidden.search(l), l
+    for l in ('model.eval()','def retrieval(x)','cls.from_pretrained(folder, config=cfg, **how)'): assert not forbidden.search(l), l
+
+# -- payloads: each leaves a canary if it runs
+
+class Bomb:
+    def __init__(self, canary): self.canary = str(canary)
+    def __reduce__(self): return open,(self.canary,'w')
+
+own = "open({0!r}, 'w')\nfrom transformers import ElectraConfig, ElectraForPreTraining, ElectraModel, PreTrainedTokenizerFast\n" \
+    "class Config(ElectraConfig): model_type = 'own'\nclass Model(ElectraForPreTraining): pass\nclass Tok(PreTrainedTokenizerFast): pass\n"
+own_map = dict(AutoConfig='own.Config', AutoModel='own.Model', AutoModelForPreTraining='own.Model', AutoTokenizer=['own.Tok','own.Tok'])
+
+@pytest.fixture(scope='module')
+def home(tmp_path_factory):
+    "A folder with a sound pair of towers, and nothing that ran."
+    home = tmp_path_factory.mktemp('safety')
+    torch.manual_seed(0)
+    tok = tiny_tokenizer()
+    save_models(*get_models(sizes['tiny'], len(tok)), home/'sound', tok)
+    os.environ['ELECTRA_NB_CACHE'] = str(home/'cache')
+    (home/'texts.txt').write_text(tiny_text)
+    return home
+
+def bombs(canary):
+    "A pickle, and the same as torch.save writes it."
+    f = io.BytesIO()
+    torch.save(dict(state=Bomb(canary)), f)
+    return pickle.dumps(Bomb(canary)),f.getvalue()
+
+def settings(folder, name, **kw):
+    path = folder/name
+    path.write_text(json.dumps({**json.loads(path.read_text()), **kw}))
+
+def poison(kind, d, canary):
+    "Make a model folder hostile."
+    plain,saved = bombs(canary)
+    (d/'own.py').write_text(own.format(str(canary)))
+    if kind in ('model.safetensors','tokenizer.json','config.json'): (d/kind).write_bytes(plain)
+    if kind=='pytorch_model.bin':
+        (d/'model.safetensors').unlink()
+        (d/kind).write_bytes(saved)
+    if kind=='both':
+        for f in ('pytorch_model.bin','flax_model.msgpack','tf_model.h5'): (d/f).write_bytes(saved)
+    if kind=='trainer files':
+        for f in ('training_args.bin','optimizer.pt','scheduler.pt','rng_state.pth','scaler.pt','export.pkl','model.pth'): (d/f).write_bytes(saved)
+    if kind=='auto_map': settings(d, 'config.json', auto_map=own_map, trust_remote_code=True)
+    if kind=='own type': settings(d, 'config.json', auto_map=own_map, trust_remote_code=True, model_type='own', architectures=['Model'])
+    if kind=='kernel': settings(d, 'config.json', _attn_implementation_internal='own/kernel', _attn_implementation='own/kernel', use_kernels=True, _experts_implementation_internal='own/kernel')
+    if kind=='quantized': settings(d, 'config.json', quantization_config=dict(quant_method='torchao', modules_to_not_convert=[str(d/'own.py')], load_in_4bit=True))
+    if kind=='tokenizer map': settings(d, 'tokenizer_config.json', auto_map=own_map, trust_remote_code=True)
+    if kind=='tokenizer class': settings(d, 'tokenizer_config.json', auto_map=own_map, trust_remote_code=True, tokenizer_class='Tok')
+    if kind=='index':
+        (d/'model.safetensors').unlink()
+        (d/'model.safetensors.index.json').write_text(json.dumps(dict(metadata={}, weight_map={'electra.x':'../../own.bin'})))
+        (d.parent.parent/'own.bin').write_bytes(saved)
+    if kind=='adapter': (d/'adapter_config.json').write_text(json.dumps(dict(base_model_name_or_path='own/model', peft_type='LORA', auto_mapping=dict(parent_library='own'))))
+
+kinds = ('model.safetensors','pytorch_model.bin','both','trainer files','tokenizer.json','config.json','auto_map','own type','kernel','quantized','tokenizer map','tokenizer class','index','adapter')
+sound = {'both','trainer files','auto_map','kernel','quantized','tokenizer map','tokenizer class'} # what is hostile in them is passed over
+short = dict(steps=3, bs=2, max_len=16, eval_every=3, log_every=1, save_every=3, device='cpu', threads=1)
+rows = dict(text=[f'The {a} sells {b}.' for a in ('fisher','teacher','doctor','miller') for b in ('fish','tea','boats','cards')], label=['a','b']*8)
+
+@pytest.mark.parametrize('kind', kinds)
+def test_no_canary_from_models(home, tmp_path, kind):
+    "No payload in a model's folder runs, at any entry."
+    canary = tmp_path/'ran'
+    for t in ('generator','discriminator'):
+        shutil.copytree(home/'sound'/t, tmp_path/'m'/t)
+        poison(kind, tmp_path/'m'/t, canary)
+    m,disc,said = tmp_path/'m',tmp_path/'m'/'discriminator',{}
+    entries = dict(load_models=lambda: load_models(m), load_encoder=lambda: load_encoder(m), random_encoder=lambda: random_encoder(m), load_classifier=lambda: load_classifier(disc),
+        load_tokenizer=lambda: load_tokenizer(disc), finetune=lambda: finetune(m, data=rows, epochs=1, max_len=16, out=tmp_path/'study', device='cpu'),
+        tokenizer=lambda: pretrain(corpus=home/'texts.txt', tokenizer=disc, out=tmp_path/'run', **short))
+    for name,entry in entries.items():
+        try: entry()
+        except (ValueError,FileNotFoundError) as e: said[name] = str(e)
+        assert not canary.exists(), (kind, name)
+    assert ('finetune' in said)==(kind not in sound), said
+
+@pytest.mark.parametrize('suffix', ['.jsonl','.txt','.parquet','.txt.gz','.jsonl.zst'])
+def test_no_canary_from_corpora(home, tmp_path, suffix):
+    "A pickle with the name of a corpus is refused."
+    for i,b in enumerate(bombs(tmp_path/'ran')):
+        path = tmp_path/f'{i}{suffix}'
+        path.write_bytes(b)
+        with pytest.raises(ValueError, match=re.escape(path.name)): pretrain(corpus=path, out=tmp_path/'run', **short)
+    assert not (tmp_path/'ran').exists() and not (tmp_path/'run').exists()
+
+def test_no_canary_from_runs(home, tmp_path):
+    "Checkpoints and recipes of a run folder are never unpickled."
+    run,b = tmp_path/'run',bombs(tmp_path/'ran')
+    pretrain(corpus=home/'texts.txt', out=run, **short)
+    step = run/'checkpoints'/'step_3'
+    names = [p.relative_to(step) for p in step.rglob('*') if p.is_file()]
+    assert names and all(p.suffix in ('.json','.safetensors') for p in names)
+    for name in {p.suffix:p for p in names}.values():
+        (step/name).write_bytes(b[0])
+        with pytest.warns(UserWarning, match='damaged'): pretrain(corpus=home/'texts.txt', out=run, **short)
+        assert not (tmp_path/'ran').exists(), name
+        for p in (run/'checkpoints').glob('damaged_*'): shutil.rmtree(p)
+    (run/'recipe.json').write_bytes(b[0])
+    with pytest.raises(ValueError): pretrain(run/'recipe.json', corpus=home/'texts.txt', out=tmp_path/'other')
+    assert not (tmp_path/'ran').exists()
+
+watch = '''
+import json, os, sys
+seen = []
+def hook(event, args):
+    if event=='open' and isinstance(args[0], (str,bytes)) and (args[2] or 0) & (os.O_WRONLY|os.O_RDWR|os.O_CREAT|os.O_TRUNC|os.O_APPEND): seen.append((event, os.path.abspath(os.fsdecode(args[0]))))
+    if event in ('os.mkdir','os.rename','os.remove','os.rmdir','os.chmod','os.truncate','os.symlink','os.link','shutil.rmtree','shutil.move','shutil.copyfile'):
+        seen.extend((event, os.path.abspath(os.fsdecode(a))) for a in args[:2] if isinstance(a, (str,bytes,os.PathLike)))
+    if event in ('socket.bind','socket.connect','socket.getaddrinfo','os.system','os.exec','os.posix_spawn','subprocess.Popen','pickle.find_class','webbrowser.open'): seen.append((event, str(args)[:300]))
+sys.addaudithook(hook)
+from electra_nb import pretrain
+pretrain(corpus='texts.txt', out='run', steps=3, bs=2, max_len=16, eval_every=3, log_every=1, save_every=2, device='cpu', threads=1)
+out = list(seen)
+open('seen.json', 'w').write(json.dumps(out))
+'''
+
+def test_process_stays_inside(home, tmp_path):
+    "A whole process writes into its run folder, its caches and the temporary folder, and opens no connection."
+    work,temp = tmp_path/'work',tmp_path/'temp'
+    for d in (work,temp,tmp_path/'home'): d.mkdir()
+    (work/'texts.txt').write_text(tiny_text)
+    env = {k:v for k,v in os.environ.items() if not k.startswith(('HF_','XDG_','MPL','TORCH'))}
+    env.update(ELECTRA_NB_CACHE=str(tmp_path/'cache'), HF_HOME=str(tmp_path/'hf'), HOME=str(tmp_path/'home'), TMPDIR=str(temp), MPLCONFIGDIR=str(temp/'mpl'), CUDA_VISIBLE_DEVICES='',
+        PYTHONDONTWRITEBYTECODE='1', OMP_NUM_THREADS='1', PYTHONPATH=str(root))
+    p = subprocess.run([sys.executable, '-c', watch], cwd=work, env=env, capture_output=True, text=True, timeout=300)
+    assert p.returncode==0, p.stderr
+    seen = [tuple(e) for e in json.loads((work/'seen.json').read_text())]
+    paths = [(e,a) for e,a in seen if e=='open' or e.startswith(('os.mkdir','os.re','os.rm','os.ch','os.tr','os.sy','os.li','shutil'))]
+    inside = tuple(map(str, (work/'run',tmp_path/'cache',tmp_path/'hf',temp)))
+    assert any(a.startswith(str(work/'run')) for _,a in paths)
+    others = [o for o in seen if o not in paths]
+    probes = [a for e,a in others if e=='socket.bind' and "('::1', 0)" in a or e=='subprocess.Popen' and re.match(r"\('(/sbin/)?(ldconfig|fc-list)'", a)] # urllib3 asks for IPv6, matplotlib for fonts
+    assert [(e,a) for e,a in others if a not in probes]==[]
+    assert sorted({(e,a) for e,a in paths if not a.startswith(inside) and a!=os.devnull})==[]
+    assert {f.name for f in work.iterdir()}=={'texts.txt','run','seen.json'} and list((tmp_path/'home').iterdir())==[]
