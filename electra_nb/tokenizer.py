@@ -83,7 +83,7 @@ def _tokenizer_folder(path):
     except Exception as e: raise ValueError(f"no tokenizer in {path} ({type(e).__name__}: {' '.join(str(e).split())[:200]}). "
         "A tokenizer with code of its own is not loaded; pass its tokenizer.json or vocab.txt.") from None
 
-# %% ../nbs/02_tokenizer.ipynb #af527771
+# %% ../nbs/02_tokenizer.ipynb #864baf2f
 def load_tokenizer(
     source:str, # vocab.txt, tokenizer.json, folder, or hub name
     lower:bool=True, # for a vocab.txt: lower-case
@@ -95,13 +95,13 @@ def load_tokenizer(
     if path.is_file(): _check_size(path)
     if path.is_file() and path.suffix=='.txt': return bert_tokenizer(_vocab_txt(path), lower, strip_accents)
     if path.is_file() and path.suffix=='.json': return _tokenizer_json(path)
-    if path.exists(): raise ValueError(f"{source}: a tokenizer is a vocab.txt, a tokenizer.json, a folder or a name on the hub")
+    if path.exists() and str(source).strip(): raise ValueError(f"{source}: a tokenizer is a vocab.txt, a tokenizer.json, a folder or a name on the hub")
     if not re.fullmatch(r'\w[\w.-]*(/[\w.-]+)?', str(source)): raise ValueError(f"no tokenizer in {str(source)!r}: it is no file or folder here, and no name on the hub (user/name)")
     try: return AutoTokenizer.from_pretrained(str(source), trust_remote_code=False)
     except (OSError,ValueError) as e:
         raise ValueError(f"no tokenizer in {str(source)!r}: it is no file or folder here, and it could not be had from the hub ({type(e).__name__}: {str(e).splitlines()[0]})") from e
 
-# %% ../nbs/02_tokenizer.ipynb #9b21ffcb
+# %% ../nbs/02_tokenizer.ipynb #43b7122a
 def _id_trouble(vocab):
     "What is wrong with the ids of a vocabulary, in words; empty if nothing is."
     at = {}
@@ -112,6 +112,14 @@ def _id_trouble(vocab):
     if hole is not None: return f"the tokenizer has {len(at)} different ids but the highest is {max(at)}, and no token has id {hole}: ids must be 0 to {len(at)-1}, each used once"
     return ''
 
+def _fails(tok):
+    "What goes wrong with a pair of sentences, in words; empty if nothing does. The library panics outside of `Exception`."
+    backend = Tokenizer.from_str(tok.backend_tokenizer.to_str())
+    try: ids = backend.encode('A fish, 12 boats; déjà vu!', 'a'*40+'!').ids
+    except (KeyboardInterrupt,SystemExit): raise
+    except BaseException as e: return f"the tokenizer fails on a sentence ({type(e).__name__}: {e}): make or fetch its tokenizer.json again"
+    return f"the tokenizer gives the id {max(ids)}, but has {len(tok)} ids only: make or fetch its tokenizer.json again" if ids and max(ids)>=len(tok) else ''
+
 def check_tokenizer(
     tok:PreTrainedTokenizerFast,
 ) -> PreTrainedTokenizerFast: # the same
@@ -121,7 +129,7 @@ def check_tokenizer(
         raise ValueError(f"{type(tok).__name__} is {what}: a fast one is needed, such as AutoTokenizer gives, or PreTrainedTokenizerFast(tokenizer_object=...)")
     missing = [n for n in ('pad','unk','cls','sep','mask') if getattr(tok, f'{n}_token_id') is None]
     if missing: raise ValueError(f"the tokenizer has no {', '.join(f'[{n.upper()}]' for n in missing)} token: add it with tok.add_special_tokens(dict({missing[0]}_token=...))")
-    if trouble := _id_trouble(tok.get_vocab()): raise ValueError(trouble)
+    if trouble := _id_trouble(tok.get_vocab()) or _fails(tok): raise ValueError(trouble)
     return tok
 
 # %% ../nbs/02_tokenizer.ipynb #9ad04b71
