@@ -6,8 +6,8 @@
 __all__ = ['max_size', 'VocabConfig', 'sample_texts', 'train_tokenizer', 'load_tokenizer', 'check_tokenizer',
            'tokenizer_fingerprint', 'line_encoder', 'fit_report', 'warn_misfit', 'get_tokenizer']
 
-# %% ../nbs/02_tokenizer.ipynb #c17be055
-import os, re, unicodedata, warnings
+# %% ../nbs/02_tokenizer.ipynb #a9a86fde
+import json, os, re, unicodedata, warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
@@ -68,20 +68,29 @@ def _vocab_txt(path):
         at[p] = i
     return at
 
-# %% ../nbs/02_tokenizer.ipynb #4018c336
+# %% ../nbs/02_tokenizer.ipynb #ff70e8d6
+def _check_ids(path):
+    "Refuse a tokenizer.json in which two tokens have one id."
+    vocab,at = json.loads(path.read_text(encoding='utf-8'))['model'].get('vocab'),{}
+    for t,i in vocab.items() if isinstance(vocab, dict) else ():
+        if at.setdefault(i, t)!=t: raise ValueError(f"{path}: the tokens {at[i]!r} and {t!r} have the same id, {i}: give each its own")
+
 def _tokenizer_json(path):
     try: backend = Tokenizer.from_file(str(path))
     except Exception as e: raise ValueError(f"{path}: not a tokenizer.json ({e})") from None
     missing = [t for t in special_tokens if backend.token_to_id(t) is None]
     if missing: raise ValueError(f"{path}: no {', '.join(missing)} in its vocabulary. If its special tokens have other names, pass the folder with its tokenizer_config.json")
+    _check_ids(path)
     return PreTrainedTokenizerFast(tokenizer_object=backend, **{f'{t[1:-1].lower()}_token':t for t in special_tokens})
 
 def _tokenizer_folder(path):
     for f in path.iterdir():
         if f.name in ('tokenizer.json','tokenizer_config.json','vocab.txt','vocab.json','added_tokens.json','special_tokens_map.json'): _check_size(f)
-    try: return AutoTokenizer.from_pretrained(str(path), trust_remote_code=False, local_files_only=True)
+    try: tok = AutoTokenizer.from_pretrained(str(path), trust_remote_code=False, local_files_only=True)
     except Exception as e: raise ValueError(f"no tokenizer in {path} ({type(e).__name__}: {' '.join(str(e).split())[:200]}). "
         "A tokenizer with code of its own is not loaded; pass its tokenizer.json or vocab.txt.") from None
+    if (path/'tokenizer.json').is_file(): _check_ids(path/'tokenizer.json')
+    return tok
 
 # %% ../nbs/02_tokenizer.ipynb #864baf2f
 def load_tokenizer(
@@ -101,16 +110,12 @@ def load_tokenizer(
     except (OSError,ValueError) as e:
         raise ValueError(f"no tokenizer in {str(source)!r}: it is no file or folder here, and it could not be had from the hub ({type(e).__name__}: {str(e).splitlines()[0]})") from e
 
-# %% ../nbs/02_tokenizer.ipynb #43b7122a
-def _id_trouble(vocab):
-    "What is wrong with the ids of a vocabulary, in words; empty if nothing is."
-    at = {}
-    for t,i in vocab.items():
-        if i in at: return f"the tokens {at[i]!r} and {t!r} have the same id, {i}: give each its own"
-        at[i] = t
-    hole = next((i for i in range(len(at)) if i not in at), None)
-    if hole is not None: return f"the tokenizer has {len(at)} different ids but the highest is {max(at)}, and no token has id {hole}: ids must be 0 to {len(at)-1}, each used once"
-    return ''
+# %% ../nbs/02_tokenizer.ipynb #e8d197e8
+def _hole(vocab):
+    "An id that no token has, in words; empty if ids are dense."
+    ids = set(vocab.values())
+    hole = next((i for i in range(len(ids)) if i not in ids), None)
+    return '' if hole is None else f"the tokenizer has {len(ids)} different ids but the highest is {max(ids)}, and no token has id {hole}: ids must be 0 to {len(ids)-1}, each used once"
 
 def _fails(tok):
     "What goes wrong with a pair of sentences, in words; empty if nothing does. The library panics outside of `Exception`."
@@ -129,7 +134,7 @@ def check_tokenizer(
         raise ValueError(f"{type(tok).__name__} is {what}: a fast one is needed, such as AutoTokenizer gives, or PreTrainedTokenizerFast(tokenizer_object=...)")
     missing = [n for n in ('pad','unk','cls','sep','mask') if getattr(tok, f'{n}_token_id') is None]
     if missing: raise ValueError(f"the tokenizer has no {', '.join(f'[{n.upper()}]' for n in missing)} token: add it with tok.add_special_tokens(dict({missing[0]}_token=...))")
-    if trouble := _id_trouble(tok.get_vocab()) or _fails(tok): raise ValueError(trouble)
+    if trouble := _hole(tok.get_vocab()) or _fails(tok): raise ValueError(trouble)
     return tok
 
 # %% ../nbs/02_tokenizer.ipynb #9ad04b71
