@@ -130,12 +130,12 @@ def text_docs(
             doc,n = [],0
     if doc: yield '\n'.join(doc)
 
-# %% ../nbs/01_corpus.ipynb #5ab1a0d0
+# %% ../nbs/01_corpus.ipynb #bc2fcfed
 _half = re.compile('[\ud800-\udfff]')
 
 def _need_text(value, column, where, known):
     if isinstance(value, str): return value if value.isascii() else _half.sub('\ufffd', value)
-    raise ValueError(f"{where}: no text in column {column!r} (found {type(value).__name__}); columns there: {', '.join(map(str,known))}. "
+    raise ValueError(f"{where}: no text in column {column!r} (found {'nothing' if value is None else type(value).__name__}); columns there: {', '.join(map(str,known))}. "
         "Name the right one with text_column=.")
 
 def jsonl_docs(

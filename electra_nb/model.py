@@ -254,14 +254,14 @@ def _check_setting(where, k, v):
     if k=='hidden_act' and not (isinstance(v, str) and v in ACT2FN): raise ValueError(f"{where}: hidden_act={repr(v)[:40]} is unknown; ELECTRA has 'gelu'")
     if k=='pad_token_id' and not (v is None or whole and v>=0): raise ValueError(f"{where}: pad_token_id={repr(v)[:40]} must be an id or null")
 
-# %% ../nbs/05_model.ipynb #b682655d
+# %% ../nbs/05_model.ipynb #ce978ff9
 def foreign_config(
     values:dict, # content of a config.json
     where:str, # for messages
 ) -> ElectraConfig:
     "Take what describes an ELECTRA model, and nothing else."
     kind = values.get('model_type') if isinstance(values, dict) else None
-    if kind!='electra': raise ValueError(f"{where} is {f'a {str(kind)[:40]} model' if kind else 'no model that says its kind'}; an ELECTRA model is needed")
+    if kind!='electra': raise ValueError(f"{where} is {f'a model of type {str(kind)[:40]!r}' if kind else 'no model that says its type'}; an ELECTRA model is needed")
     known = {k:values[k] for k in (*_most,*_shares,'hidden_act','pad_token_id') if k in values}
     for k,v in known.items(): _check_setting(where, k, v)
     cfg = ElectraConfig(**{k:float(v) if k in _shares else v for k,v in known.items()})
@@ -306,7 +306,7 @@ def check_weights(
         if shape!=want[k]: raise ValueError(f"{path}: {k} has the shape {shape}, but {want[k]} in the model that config.json describes")
         if kind not in ('F64','F32','F16','BF16'): raise ValueError(f"{path}: {k} holds {kind}, not the floating-point numbers that weights are")
 
-# %% ../nbs/05_model.ipynb #d81876ee
+# %% ../nbs/05_model.ipynb #0b0d9190
 def load_tower(
     cls:type, # class of the model
     source:str, # folder with config.json and model.safetensors, or a name on the hub
@@ -323,7 +323,7 @@ def load_tower(
         with quiet_hf(): model,info = cls.from_pretrained(source, config=cfg, **how)
     except (OSError,RuntimeError,SafetensorError) as e: raise ValueError(f"{path}: the weights cannot be loaded ({type(e).__name__}: {str(e).splitlines()[0]})") from e
     missing = [*sorted(info['missing_keys']),*(str(k) for k in info['mismatched_keys'])]
-    if missing: raise ValueError(f"{path} lacks {len(missing)} weights of the model, the first is {missing[0]}")
+    if missing: raise ValueError(f"{path} lacks {missing[0]}"+(f' and {len(missing)-1} more weights of the model' if len(missing)>1 else ''))
     bad = next((n for n,p in model.named_parameters() if not p.isfinite().all()), None)
     if bad: raise ValueError(f"{path}: {bad} holds numbers that are not finite")
     return model
