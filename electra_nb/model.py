@@ -306,7 +306,7 @@ def check_weights(
         if shape!=want[k]: raise ValueError(f"{path}: {k} has the shape {shape}, but {want[k]} in the model that config.json describes")
         if kind not in ('F64','F32','F16','BF16'): raise ValueError(f"{path}: {k} holds {kind}, not the floating-point numbers that weights are")
 
-# %% ../nbs/05_model.ipynb #0b0d9190
+# %% ../nbs/05_model.ipynb #a075ef09
 def load_tower(
     cls:type, # class of the model
     source:str, # folder with config.json and model.safetensors, or a name on the hub
@@ -321,7 +321,9 @@ def load_tower(
     how = dict(local_files_only=local, use_safetensors=True, attn_implementation='sdpa', dtype=torch.float32, output_loading_info=True)
     try:
         with quiet_hf(): model,info = cls.from_pretrained(source, config=cfg, **how)
-    except (OSError,RuntimeError,SafetensorError) as e: raise ValueError(f"{path}: the weights cannot be loaded ({type(e).__name__}: {str(e).splitlines()[0]})") from e
+    except (OSError,RuntimeError,SafetensorError) as e:
+        then = 'Fetch or make the file again.' if local else 'A pytorch_model.bin is not opened: load it with transformers where that is safe, save it with save_pretrained, and pass the folder.'
+        raise ValueError(f"{path}: the weights cannot be loaded ({type(e).__name__}: {str(e).splitlines()[0].split(' Please')[0]}). {then}") from e
     missing = [*sorted(info['missing_keys']),*(str(k) for k in info['mismatched_keys'])]
     if missing: raise ValueError(f"{path} lacks {missing[0]}"+(f' and {len(missing)-1} more weights of the model' if len(missing)>1 else ''))
     bad = next((n for n,p in model.named_parameters() if not p.isfinite().all()), None)

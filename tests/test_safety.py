@@ -102,6 +102,31 @@ def test_no_canary_from_models(home, tmp_path, kind):
         assert not canary.exists(), (kind, name)
     assert ('finetune' in said)==(kind not in sound), said
 
+hub = '''
+from electra_nb.classifier import load_encoder, random_encoder
+from electra_nb.tokenizer import load_tokenizer
+load_encoder('some/sound')
+for f in (load_encoder,random_encoder,load_tokenizer):
+    for name in ('some/pickle','some/own','some/missing'):
+        try: f(name)
+        except ValueError as e: print(f.__name__, name, e)
+'''
+
+def test_no_canary_from_the_hub(home, tmp_path):
+    "A model of the hub is read from safetensors alone, and its code is not run (read offline, from a cache)."
+    for kind in ('sound','pickle','own'):
+        d = tmp_path/'hf'/'hub'/f'models--some--{kind}'/'snapshots'/('a'*40)
+        shutil.copytree(home/'sound'/'discriminator', d)
+        (d.parent.parent/'refs').mkdir()
+        (d.parent.parent/'refs'/'main').write_text('a'*40)
+        if kind!='sound': poison(dict(pickle='pytorch_model.bin', own='own type')[kind], d, tmp_path/'ran')
+    env = {**os.environ, 'HF_HOME':str(tmp_path/'hf'), 'HF_HUB_OFFLINE':'1', 'PYTHONPATH':str(root)}
+    p = subprocess.run([sys.executable, '-c', hub], env=env, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert p.returncode==0, p.stderr
+    assert not (tmp_path/'ran').exists()
+    said = '\n'.join(l for l in p.stdout.splitlines() if l.startswith('load_encoder'))
+    assert re.search('some/pickle.*pytorch_model.bin is not opened', said) and re.search("some/own.*model of type 'own'", said) and 'some/missing' in said
+
 @pytest.mark.parametrize('suffix', ['.jsonl','.txt','.parquet','.txt.gz','.jsonl.zst'])
 def test_no_canary_from_corpora(home, tmp_path, suffix):
     "A pickle with the name of a corpus is refused."
