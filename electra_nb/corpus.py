@@ -58,7 +58,7 @@ def _open(path):
     opener = _openers.get(Path(path).suffix.lower())
     return io.BufferedReader(_Unpacked(path, opener), 2**20) if opener else open(path, 'rb')
 
-# %% ../nbs/01_corpus.ipynb #33d45949
+# %% ../nbs/01_corpus.ipynb #8f16a716
 _marks = {b'\xff\xfe\0\0':'utf-32', b'\0\0\xfe\xff':'utf-32', b'\xff\xfe':'utf-16', b'\xfe\xff':'utf-16'} # byte-order marks
 _others = {b'\x1f\x8b':('a gzip file','let its name end in .gz, or unpack it if it is an archive'), b'\xfd7zXZ':('an xz file','let its name end in .xz'),
     b'(\xb5/\xfd':('a zstd file','let its name end in .zst'), b'PAR1':('a Parquet file','let its name end in .parquet'),
@@ -73,7 +73,7 @@ def _encoding(head):
 
 def _not_utf8(path, offset, head):
     return ValueError(f"{path}: byte {offset} is not UTF-8 text. If the file is text in another encoding, convert it, for example: "
-        f"iconv -f {_encoding(head) or 'latin-1'} -t utf-8 {Path(path).name} > converted.txt. If it is not text, take it out of the corpus.")
+        f"iconv -f {_encoding(head) or 'latin-1'} -t utf-8 {Path(path).name} > converted.txt. If it is not text, leave it out.")
 
 def _check_head(path, head):
     "Refuse what is no UTF-8 text."
@@ -97,7 +97,7 @@ def _pieces(path, stream, cut_long):
         yield offset,line
         offset += len(line)
 
-# %% ../nbs/01_corpus.ipynb #09a2fcdf
+# %% ../nbs/01_corpus.ipynb #e72d7dcb
 def read_lines(
     path:str, # text file; .gz, .xz and .zst are decompressed
     cut_long:bool=True, # cut lines of more than a million bytes; False: records must stay whole
@@ -112,7 +112,7 @@ def read_lines(
                 except UnicodeDecodeError as e: raise _not_utf8(path, offset+e.start, line[:512]) from None
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as e:
         if getattr(e, 'errno', None): raise
-        raise ValueError(f"{path}: damaged or cut short ({e}). Fetch or compress the file again, or take it out of the corpus.") from None
+        raise ValueError(f"{path}: damaged or cut short ({e}). Fetch or compress the file again, or leave it out.") from None
 
 # %% ../nbs/01_corpus.ipynb #20845239
 def text_docs(
