@@ -101,11 +101,12 @@ def _misfit(c):
 def _letters(c):
     if c.data.get('single_letters', 0)>.5: return f"{c.data['single_letters']:.0%} of the pieces that are words or parts of words are single letters"
 
-# %% ../nbs/08d_doctor.ipynb #1dc429d5
+# %% ../nbs/08d_doctor.ipynb #a4ae7007
 @rule('labels and mask disagree', 'a label is `corrupted != ids`, and only slots may be changed: look at what computes them')
 def _labels(c):
     if c.v.get('wrong_labels'): return f"{c.v['wrong_labels']:.2%} of the labels say the opposite of whether the token differs from the original"
     if c.v.get('outside'): return f"{c.v['outside']:.2%} of the tokens were changed where nothing was masked"
+    if c.v and c.v.get('hidden', 1)<.5*(1-c.recipe['keep_prob']): return f"the generator can see {1-c.v['hidden']:.0%} of the tokens that it is to guess"
 
 @rule('padding in the loss', 'weigh both losses by `real` and by the weights of the slots')
 def _padding(c):
@@ -205,7 +206,7 @@ def diagnose(
     causes = any(not r.symptom for r,_ in found)
     return Diagnosis(chart, [Finding(r.name, e, r.advice) for r,e in found if not (r.symptom and causes)])
 
-# %% ../nbs/08d_doctor.ipynb #dde6013c
+# %% ../nbs/08d_doctor.ipynb #225a8d69
 class Doctor(Callback):
     "Look at the run after each evaluation."
     order = LogSteps.order+2
@@ -213,7 +214,11 @@ class Doctor(Callback):
         run:str, # run folder
     ): self.run,self.told = run,set()
     def after_epoch(self):
-        for f in diagnose(self.run):
+        try: findings = diagnose(self.run)
+        except Exception as e: # a doctor who stumbles must not kill the patient
+            logger.warning(f'the diagnosis failed ({type(e).__name__}: {e}); the training goes on')
+            findings = []
+        for f in findings:
             if f.name not in self.told: logger.warning(f'diagnosis: {f}')
             self.told.add(f.name)
 

@@ -103,18 +103,19 @@ def write_folder(
             shutil.rmtree(old, ignore_errors=True)
         finally: shutil.rmtree(tmp, ignore_errors=True)
 
-# %% ../nbs/00a_files.ipynb #7f5b76ca
+# %% ../nbs/00a_files.ipynb #5b8a269d
 def damage(
     path:str, # folder written by `write_folder`
 ) -> str: # what is wrong with it; empty if nothing is
     "Compare a folder with its list of hashes."
     path = Path(path)
-    try: manifest = json.loads((path/'manifest.json').read_text())
-    except (OSError, ValueError): return 'manifest.json is missing or cannot be read'
-    for name,m in manifest.items():
+    try: manifest = [(name,m['bytes'],m['sha256']) for name,m in json.loads((path/'manifest.json').read_text()).items()]
+    except (OSError,ValueError,AttributeError,TypeError,KeyError,RecursionError): return 'manifest.json is missing or cannot be read'
+    for name,size,sha256 in manifest:
         p = path/name
+        if not p.resolve().is_relative_to(path.resolve()): return f'manifest.json names {name}, which lies outside'
         if not p.is_file(): return f'{name} is missing'
-        if p.stat().st_size!=m['bytes'] or _hash(p)!=m['sha256']: return f'{name} has changed since it was written'
+        if p.stat().st_size!=size or _hash(p)!=sha256: return f'{name} has changed since it was written'
     return ''
 
 def remove_folder(

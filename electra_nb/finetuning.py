@@ -150,7 +150,7 @@ def run_task(
         prune_models(out, lines, data.name, name, keep)
         _say(data, line)
 
-# %% ../nbs/12c_finetuning.ipynb #12835c57
+# %% ../nbs/12c_finetuning.ipynb #1ef844c8
 def _check_call(model, tasks, runs, data, glue_dir, mnli_first, out, keep, seed, submission):
     for k,v,low in (('runs',runs,1),('keep',keep,1),('seed',seed,0)):
         if not (isinstance(v, int) and low<=v<2**32): raise ValueError(f"{k}={v!r} must be a whole number of {low} or more")
@@ -159,7 +159,7 @@ def _check_call(model, tasks, runs, data, glue_dir, mnli_first, out, keep, seed,
     if idle: raise ValueError(f"{', '.join(idle)} would have no effect without tasks=, the tasks of GLUE")
     if submission is not None and Path(submission).is_dir(): raise ValueError(f"submission={str(submission)!r} is a folder: name a file, such as submission.zip")
     if submission is not None and keep>runs: raise ValueError(f"keep={keep} models cannot be averaged after runs={runs}: pass more runs or a smaller keep")
-    if model is not None and not isinstance(model, (str,os.PathLike)): raise ValueError(f"model={type(model).__name__}: name a run folder, a Hugging Face folder or a model on the hub, or save the model with save_pretrained first")
+    if model is not None and not (isinstance(model, (str,os.PathLike)) and os.fspath(model).strip()): raise ValueError(f"model={model!r}: name a run folder, a Hugging Face folder or a model on the hub, or save the model with save_pretrained first")
 
 def _summary(study):
     "What the runs say together."

@@ -54,7 +54,7 @@ def _recall_at(pos, neg, n):
     part = ((n-(both-pos-neg))/(pos+neg).clamp(min=1e-9)).clamp(0, 1)
     return ((pos*part).sum()/pos.sum()).item() if pos.sum()>0 else 0.
 
-# %% ../nbs/07a_metrics.ipynb #6bb26256
+# %% ../nbs/07a_metrics.ipynb #bc37f704
 _sums = 'slots mlm_nll mlm_hit sample_hit hidden hidden_hit tokens disc_nll examples example_nll right called replaced called_right'.split()
 _signs = 'mask_nll unigram_nll wrong_labels outside on_padding padded_loss batches'.split()
 
@@ -125,6 +125,7 @@ class RTDMetrics:
             signs = dict(mask_loss=g['mask_nll']/max(1, s['hidden']), unigram_loss=g['unigram_nll']/max(1, s['hidden']), wrong_labels=g['wrong_labels']/s['tokens'],
                 outside=g['outside']/s['tokens'], on_padding=g['on_padding']/s['tokens'], padded_loss=g['padded_loss']/g['batches'])
         originals = s['tokens']-s['replaced']
+        signs['hidden'] = share('hidden', 'slots')
         signs['balanced_accuracy'] = (share('called_right', 'replaced')+1-(s['called']-s['called_right'])/max(1, originals))/2
         return dict(**signs, mlm_loss=share('mlm_nll', 'slots'), mlm_accuracy=share('mlm_hit', 'slots'), mask_accuracy=share('hidden_hit', 'hidden'),
             sampled_accuracy=share('sample_hit', 'slots'), disc_loss=share('disc_nll', 'tokens'), disc_floor=base_rate_loss(p), replaced=p,

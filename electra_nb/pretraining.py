@@ -54,7 +54,7 @@ def _learner(recipe, tok, train_set, valid_set, device):
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     return pretrain_learner(train_set, valid_set, tok, rtd(gen, disc, tok, recipe, recipe, recipe), recipe, recipe, device)
 
-# %% ../nbs/09_pretraining.ipynb #28d9cc0f
+# %% ../nbs/09_pretraining.ipynb #407a8dfa
 @explicit(recipe_docs())
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
@@ -77,9 +77,12 @@ def pretrain(
     if str(size).endswith('.json'): size,options = recipe_from_file(size, options)
     recipe = make_recipe(size, **options)
     pick_device(device, recipe.precision)
-    if max_hours is not None and not max_hours>0: raise ValueError(f"max_hours={max_hours} must be above 0, such as 5.5, or None for no limit")
+    if max_hours is not None and not (isinstance(max_hours, (int,float)) and max_hours>0): raise ValueError(f"max_hours={max_hours!r} must be a number above 0, such as 5.5, or None for no limit")
+    for name,on in dict(whole_files=whole_files, stream=stream, dry_run=dry_run).items():
+        if on not in (True,False): raise ValueError(f"{name}={on!r} must be True or False")
+    if not (cache is None or isinstance(cache, (str,os.PathLike))): raise ValueError(f"cache={cache!r} is no name of a folder")
     if resume not in ('auto',True,False): raise ValueError(f"resume={resume!r} is unknown: choose 'auto', True or False")
-    if out is not None: check_out(Path(out).expanduser(), resume)
+    if out is not None: check_out(out, resume)
     c = get_corpus(corpus, text_column, whole_files, stream)
     _check_idle(given, c.tokenizer if tokenizer is None else tokenizer)
     if dry_run: return _dry_run(size, recipe, c, tokenizer, device)

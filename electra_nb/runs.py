@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['versions', 'run_identity', 'differences', 'default_out', 'check_out', 'claim_run', 'model_card']
 
-# %% ../nbs/08b_runs.ipynb #ca18b250
-import json, platform, torch
+# %% ../nbs/08b_runs.ipynb #2f34fd67
+import json, os, platform, torch
 from dataclasses import asdict
 from . import __version__
 from .corpus import hash_texts
@@ -55,12 +55,14 @@ def default_out(
     constants = {k:v for k,v in asdict(recipe).items() if k not in _free}
     return Path('runs')/f'{size}-{hash_texts([str(corpus), str(tokenizer), json.dumps(constants)])[:6]}'
 
-# %% ../nbs/08b_runs.ipynb #87f05109
+# %% ../nbs/08b_runs.ipynb #23153d1d
 def check_out(
-    out:Path, # folder that was asked for
+    out:str, # folder that was asked for
     resume='auto', # 'auto', True: it must hold a run; False: it must not
 ) -> None:
     "Refuse an output folder that cannot be used, before any work."
+    if not isinstance(out, (str,os.PathLike)) or not os.fspath(out).strip(): raise ValueError(f"out={out!r} is no name of a folder: pass one such as 'runs/mine', or None")
+    out = Path(out).expanduser()
     there = (out/'recipe.json').exists()
     if resume is True and not there: raise ValueError(f"resume=True, but {out} holds no run: check out=, or pass resume='auto'")
     if resume is False and there: raise ValueError(f"{out} already holds a run: pass another out=, delete the folder, or let it go on with resume='auto'")

@@ -29,7 +29,7 @@ from fastai.learner import AvgSmoothLoss, Recorder
 from pathlib import Path
 from tqdm import tqdm
 
-# %% ../nbs/08_training.ipynb #f527ed6b
+# %% ../nbs/08_training.ipynb #8b354706
 @dataclass(frozen=True)
 class TrainConfig:
     "Length and rhythm of a training; the defaults are those of ELECTRA-Small."
@@ -53,7 +53,7 @@ def check_train_config(
         if not (isinstance(getattr(cfg, k), int) and getattr(cfg, k)>0): raise ValueError(f"{k}={getattr(cfg, k)!r} must be a whole number above 0")
     for k in ('eval_every','threads'):
         if not (getattr(cfg, k) is None or (isinstance(getattr(cfg, k), int) and getattr(cfg, k)>0)): raise ValueError(f"{k}={getattr(cfg, k)!r} must be a whole number above 0, or None")
-    if not (isinstance(cfg.seed, int) and cfg.seed>=0): raise ValueError(f"seed={cfg.seed!r} must be a whole number, 0 or more")
+    if not (isinstance(cfg.seed, int) and 0<=cfg.seed<2**63): raise ValueError(f"seed={cfg.seed!r} must be a whole number, 0 or more, below 2**63")
     if cfg.bs%cfg.accumulate: raise ValueError(f"bs={cfg.bs} rows cannot be divided among accumulate={cfg.accumulate} batches")
     if cfg.precision not in ('auto','fp32','bf16','fp16'): raise ValueError(f"precision={cfg.precision!r} is unknown: choose 'auto', 'fp32', 'bf16' or 'fp16'")
     return cfg
