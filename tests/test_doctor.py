@@ -35,7 +35,7 @@ pretrain(out=name, log_every=20, device='cpu', cbs=[globals()[c]() for c in cbs]
 found = diagnose(name)
 print(json.dumps([found.names, found.line()]))
 """
-settled,mature = dict(steps=460, bs=16, eval_every=115, threads=1),dict(steps=1100, bs=16, eval_every=275, threads=1)
+settled,mature = (dict(steps=n, bs=16, eval_every=n//4, eval_batches=25, threads=1) for n in (460,1100))
 cases = dict(healthy=(mature,[],[]), shuffled=(mature,['Shuffle'],['generator not beyond word frequencies']), deaf=(mature,['Deaf'],['discriminator predicts only original']),
     another_seed=(dict(settled, seed=1),[],[]), high=(dict(settled, lr=.05),[],['learning rate too high']), very_high=(dict(settled, lr=.7),[],['learning rate too high']),
     low=(dict(settled, lr=2e-6),[],['learning rate too low']), hot=(dict(settled, temperature=100.),[],['fakes nearly always differ']))
