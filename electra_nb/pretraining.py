@@ -54,7 +54,7 @@ def _learner(recipe, tok, train_set, valid_set, device):
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     return pretrain_learner(train_set, valid_set, tok, rtd(gen, disc, tok, recipe, recipe, recipe), recipe, recipe, device)
 
-# %% ../nbs/09_pretraining.ipynb #407a8dfa
+# %% ../nbs/09_pretraining.ipynb #417527cc
 @explicit(recipe_docs())
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
@@ -65,7 +65,7 @@ def pretrain(
     whole_files:bool=False, # one document a text file, instead of blank lines between documents
     stream:bool=False, # read a hub data set over the network instead of downloading it first
     resume:str='auto', # 'auto': go on if the folder holds this run; True: it must; False: it must not
-    max_hours:float=None, # save and stop after so many hours; the same call goes on
+    max_hours:float=None, # save and stop so many hours after this call; the same call goes on
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
     cache:str=None, # folder for prepared data; None: ELECTRA_NB_CACHE, or beside the Hugging Face cache
     cbs:list=None, # more fastai callbacks for the training
@@ -73,7 +73,7 @@ def pretrain(
     **options,
 ) -> Learner: # ready for `show_results`, `recorder.plot_loss`, `fit`, …
     "Pre-train a text encoder by replaced-token detection."
-    given = dict(options)
+    given,began = dict(options),time.perf_counter()
     if str(size).endswith('.json'): size,options = recipe_from_file(size, options)
     recipe = make_recipe(size, **options)
     pick_device(device, recipe.precision)
@@ -95,10 +95,10 @@ def pretrain(
         with only_writer(out): pass
     tok,train_set,valid_set,card = _prepare(recipe, c, tokenizer, out, cache)
     learn = _learner(recipe, tok, train_set, valid_set, device)
-    with only_writer(out): return _run(size, recipe, out, c, tok, card, learn, max_hours, cbs or [])
+    with only_writer(out): return _run(size, recipe, out, c, tok, card, learn, max_hours, cbs or [], began)
 
-# %% ../nbs/09_pretraining.ipynb #7e8a49e8
-def _run(size, recipe, out, c, tok, card, learn, max_hours, cbs):
+# %% ../nbs/09_pretraining.ipynb #2d6836f5
+def _run(size, recipe, out, c, tok, card, learn, max_hours, cbs, began):
     claim_run(out, run_identity(size, recipe, c, tok))
     if damage(out/'tokenizer'): write_folder(out/'tokenizer', tok.save_pretrained)
     write_file(out/'data.json', json.dumps(card, indent=1))
@@ -107,7 +107,7 @@ def _run(size, recipe, out, c, tok, card, learn, max_hours, cbs):
     logger.info(f"run: {out}"+(', finished before' if done else f", going on from {start.name}" if start else ''))
     threads = torch.get_num_threads()
     if recipe.threads: torch.set_num_threads(recipe.threads)
-    try: stopped = train(learn, out, tok, recipe, recipe, max_hours, [*cbs,Doctor(out)])
+    try: stopped = train(learn, out, tok, recipe, recipe, max_hours, [*cbs,Doctor(out)], began)
     finally: torch.set_num_threads(threads)
     if stopped:
         logger.info(f"stopped ({stopped}) after step {learn.n_updates} of {recipe.steps}, and saved. The same call goes on from there.")

@@ -83,7 +83,7 @@ def n_stretches(
     "How many evaluations are still to come."
     return math.ceil(n_steps/every)-done//every
 
-# %% ../nbs/08_training.ipynb #1c64c353
+# %% ../nbs/08_training.ipynb #10d34034
 class SaveSteps(Callback):
     "Write checkpoints, and stop when asked to."
     order = LogSteps.order+1
@@ -93,15 +93,16 @@ class SaveSteps(Callback):
         cfg:TrainConfig, # rhythm
         log:LogSteps, # its sums are part of the state
         max_hours:float=None, # stop after so many hours
+        began:float=None, # `time.perf_counter()` when they began to count; None: now
     ):
         self.home,self.tok,self.cfg,self.log,self.max_hours = Path(run)/'checkpoints',tok,cfg,log,max_hours
-        self.reason,self.due,self.start = '',False,time.perf_counter()
+        self.reason,self.due,self.began = '',False,began or time.perf_counter()
 
     def after_step(self): self.due = not self.learn.step_skipped
     def after_batch(self):
         if not self.training or not self.due: return
         self.due,n = False,self.learn.n_updates
-        if self.max_hours and time.perf_counter()-self.start>=self.max_hours*3600: self.reason = self.reason or f'max_hours={self.max_hours} reached'
+        if self.max_hours and time.perf_counter()-self.began>=self.max_hours*3600: self.reason = self.reason or f'max_hours={self.max_hours} reached'
         if self.reason or n%self.cfg.save_every==0 or n in milestones(self.cfg.steps): self.save()
         if self.reason and n<self.cfg.steps: raise CancelFitException()
 
@@ -229,7 +230,7 @@ def pretrain_learner(
     learn.recorder.smooth_loss = SmoothLoss()
     return learn
 
-# %% ../nbs/08_training.ipynb #babf57ea
+# %% ../nbs/08_training.ipynb #ac06f95f
 def train(
     learn:Learner, # from `pretrain_learner`
     run:str, # run folder: log, curves and checkpoints go there
@@ -238,12 +239,13 @@ def train(
     optim:OptimConfig=OptimConfig(), # schedule
     max_hours:float=None, # stop after so many hours; go on with the same call
     cbs:list=(), # more callbacks for the training
+    began:float=None, # `time.perf_counter()` when `max_hours` began to count; None: now
 ) -> str: # why it stopped early; empty if it is finished
     "Train up to the last step, from the newest checkpoint if there is one."
     every,run = eval_interval(cfg),Path(run)
     common = learn.dls.train.examples.unigram().max().item()
     log = LogSteps(run/'log.jsonl', cfg.log_every, cfg.steps, cfg.accumulate, common)
-    saver,bar,keep = SaveSteps(run, tok, cfg, log, max_hours),StepBar(cfg.steps),KeepBad(run, tok)
+    saver,bar,keep = SaveSteps(run, tok, cfg, log, max_hours, began),StepBar(cfg.steps),KeepBad(run, tok)
     log.learn = learn
     learn.create_opt()
     learn.n_updates,start,state = 0,newest_checkpoint(run/'checkpoints'),{}
