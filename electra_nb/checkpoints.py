@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['newest_checkpoint', 'clear_rests', 'prune_checkpoints', 'random_state', 'set_random_state', 'optimizer_state',
-           'set_optimizer_state', 'check_finite', 'checkpoint_bytes', 'save_checkpoint', 'load_checkpoint']
+           'set_optimizer_state', 'check_finite', 'checkpoint_bytes', 'save_checkpoint', 'checkpoint_state',
+           'load_checkpoint']
 
 # %% ../nbs/07b_checkpoints.ipynb #c5e65d4c
 import json, os, random, shutil, warnings
@@ -100,7 +101,7 @@ def checkpoint_bytes(
     towers = sum(p.nbytes for m in (model.generator,model.discriminator) for p in m.parameters())
     return towers+2*sum(p.nbytes for p in model.parameters())+5_000_000
 
-# %% ../nbs/07b_checkpoints.ipynb #a2964444
+# %% ../nbs/07b_checkpoints.ipynb #62d421df
 def save_checkpoint(
     path:str, # `…/checkpoints/step_N`
     model:torch.nn.Module, # `RTDModel`
@@ -117,6 +118,12 @@ def save_checkpoint(
         save_file({k:v.detach().contiguous().cpu() for k,v in tensors.items()}, tmp/'trainer.safetensors')
         (tmp/'trainer.json').write_text(json.dumps(dict(state=state, random=values, torch=torch.__version__)))
     write_folder(path, write)
+
+def checkpoint_state(
+    path:str, # a checkpoint
+) -> dict: # counters, position in the log
+    "The state that was saved, without the tensors."
+    return json.loads((Path(path)/'trainer.json').read_text())['state']
 
 def load_checkpoint(
     path:str, # a checkpoint that `newest_checkpoint` approved

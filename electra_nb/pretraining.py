@@ -5,12 +5,13 @@
 # %% auto #0
 __all__ = ['pretrain', 'make_parser', 'cli']
 
-# %% ../nbs/09_pretraining.ipynb #3c817e91
+# %% ../nbs/09_pretraining.ipynb #b69a471e
 import argparse, json, os, signal, sys, tempfile, time, torch
 from dataclasses import replace
-from .checkpoints import newest_checkpoint
+from .checkpoints import checkpoint_state, newest_checkpoint
 from .commands import function_parser, run_command
 from .corpus import get_corpus, iterable_corpus
+from .deadline import steps_for
 from .doctor import Doctor, data_facts, diagnose
 from .examples import build_examples, report_card
 from .files import damage, only_writer, write_file, write_folder
@@ -25,7 +26,7 @@ from fastai.basics import Learner
 from functools import partial
 from pathlib import Path
 
-# %% ../nbs/09_pretraining.ipynb #0d24ee1d
+# %% ../nbs/09_pretraining.ipynb #845b570a
 def _prepare(recipe, c, tokenizer, out, cache):
     "Tokenizer and examples of a run."
     logger.info(f'corpus: {c.name}'+(f', {c.n_bytes/1e6:.1f} MB' if c.n_bytes else ''))
@@ -35,8 +36,9 @@ def _prepare(recipe, c, tokenizer, out, cache):
     tok.model_max_length = recipe.max_positions
     train_set,valid_set = build_examples(c, tok, recipe, cache, progress=not quiet())
     card = {**report_card(train_set, recipe.steps*recipe.bs), **data_facts(train_set, tok)}
+    seen = '' if recipe.hours else f"; read {card['epochs']:.2g} times"
     logger.info(f"text: {card['documents']:,} documents, {card['tokens']:,} tokens in {card['rows']:,} rows; {card['cut_off']:.1%} cut off, {card['padding']:.1%} padding, "
-        f"{card['unk']:.2%} [UNK]; read {card['epochs']:.2g} times; {len(valid_set):,} rows held out")
+        f"{card['unk']:.2%} [UNK]{seen}; {len(valid_set):,} rows held out")
     if len(valid_set)<32: logger.info('few rows are held out, so the figures on them will be noisy; valid=0.1 holds out more')
     return tok,train_set,valid_set,card
 
@@ -46,15 +48,40 @@ def _check_idle(given, source):
     idle = [k for k in own if given.get(k) is not None]
     if source is not None and idle: raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r}: leave one of them out, or pass another tokenizer=")
 
-# %% ../nbs/09_pretraining.ipynb #9442db0b
+# %% ../nbs/09_pretraining.ipynb #ac34de72
+def _measure(recipe, tok, sets, device, n=5):
+    "Seconds a step takes here, and the `Learner` that was tried, which is not used further."
+    threads = torch.get_num_threads()
+    if recipe.threads: torch.set_num_threads(recipe.threads)
+    learn = _learner(replace(recipe, eval_every=n, eval_batches=1), tok, *sets, device)
+    with learn.no_bar(), learn.no_logging():
+        learn.fit(1)
+        start = time.perf_counter()
+        learn.fit(1)
+        took = (time.perf_counter()-start)/n
+    torch.set_num_threads(threads)
+    return took,learn
+
+def _fit_hours(recipe, given, tok, sets, device, out, began):
+    "The recipe of a run with a deadline: that of its folder, or one with the steps that fit."
+    path = out/'recipe.json'
+    there = json.loads(path.read_text())['recipe'] if path.exists() else {}
+    if there.get('hours')==recipe.hours: return replace(recipe, **{k:there[k] for k in ('steps','warmup','eval_every')})
+    took,_ = _measure(recipe, tok, sets, device)
+    evaluations = 20*min(recipe.eval_batches, 1+len(sets[1])//recipe.bs)*.6*took # a batch of an evaluation takes about .6 of a step
+    left = recipe.hours*3600-(time.perf_counter()-began)
+    steps = steps_for(max(left/2, left-evaluations), took, reserve=.03)
+    changes = {} if given.get('eval_every') else dict(eval_every=None)
+    if given.get('warmup') is None and recipe.warmup>steps/10: changes['warmup'] = .1
+    logger.info(f'deadline: about {steps:,} steps of {took:.3g} s in {recipe.hours:g} hours, reading the text {steps*recipe.bs/len(sets[0]):.2g} times; the plan is corrected at each evaluation')
+    return replace(recipe, steps=steps, **changes)
+
 def _learner(recipe, tok, train_set, valid_set, device):
     torch.manual_seed(recipe.seed)
     gen,disc = get_models(recipe, len(tok), tok.pad_token_id)
-    n = count_parameters(gen, disc)
-    logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     return pretrain_learner(train_set, valid_set, tok, rtd(gen, disc, tok, recipe, recipe, recipe), recipe, recipe, device)
 
-# %% ../nbs/09_pretraining.ipynb #417527cc
+# %% ../nbs/09_pretraining.ipynb #b0b0b146
 @explicit(recipe_docs())
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
@@ -77,6 +104,7 @@ def pretrain(
     if str(size).endswith('.json'): size,options = recipe_from_file(size, options)
     recipe = make_recipe(size, **options)
     pick_device(device, recipe.precision)
+    if given.get('hours') and given.get('steps'): raise ValueError(f"hours={given['hours']} and steps={given['steps']}: a run ends at a deadline or after a number of steps; pass one of them")
     if max_hours is not None and not (isinstance(max_hours, (int,float)) and max_hours>0): raise ValueError(f"max_hours={max_hours!r} must be a number above 0, such as 5.5, or None for no limit")
     for name,on in dict(whole_files=whole_files, stream=stream, dry_run=dry_run).items():
         if on not in (True,False): raise ValueError(f"{name}={on!r} must be True or False")
@@ -93,24 +121,28 @@ def pretrain(
     check_out(out, resume)
     if (out/'.lock').exists():
         with only_writer(out): pass
-    tok,train_set,valid_set,card = _prepare(recipe, c, tokenizer, out, cache)
-    learn = _learner(recipe, tok, train_set, valid_set, device)
+    tok,*sets,card = _prepare(recipe, c, tokenizer, out, cache)
+    if recipe.hours: recipe = _fit_hours(recipe, given, tok, sets, device, out, began)
+    learn = _learner(recipe, tok, *sets, device)
+    n = count_parameters(learn.model.generator, learn.model.discriminator)
+    logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     with only_writer(out): return _run(size, recipe, out, c, tok, card, learn, max_hours, cbs or [], began)
 
-# %% ../nbs/09_pretraining.ipynb #2d6836f5
+# %% ../nbs/09_pretraining.ipynb #e02bb909
 def _run(size, recipe, out, c, tok, card, learn, max_hours, cbs, began):
     claim_run(out, run_identity(size, recipe, c, tok))
     if damage(out/'tokenizer'): write_folder(out/'tokenizer', tok.save_pretrained)
     write_file(out/'data.json', json.dumps(card, indent=1))
     start = newest_checkpoint(out/'checkpoints')
-    done = start and start.name==f'step_{recipe.steps}'
+    state = checkpoint_state(start) if start else {}
+    done = start and state['n_updates']>=state['n_steps']
     logger.info(f"run: {out}"+(', finished before' if done else f", going on from {start.name}" if start else ''))
     threads = torch.get_num_threads()
     if recipe.threads: torch.set_num_threads(recipe.threads)
     try: stopped = train(learn, out, tok, recipe, recipe, max_hours, [*cbs,Doctor(out)], began)
     finally: torch.set_num_threads(threads)
     if stopped:
-        logger.info(f"stopped ({stopped}) after step {learn.n_updates} of {recipe.steps}, and saved. The same call goes on from there.")
+        logger.info(f"stopped ({stopped}) after step {learn.n_updates} of {learn.last_step}, and saved. The same call goes on from there.")
         if stopped=='SIGINT': raise KeyboardInterrupt
         if stopped.startswith('SIG'): sys.exit(128+signal.Signals[stopped])
         return learn
@@ -122,24 +154,17 @@ def _run(size, recipe, out, c, tok, card, learn, max_hours, cbs, began):
     logger.info(f'  python -c "{code}"')
     return learn
 
-# %% ../nbs/09_pretraining.ipynb #c66f8e50
+# %% ../nbs/09_pretraining.ipynb #6842f2c9
 def _dry_run(size, recipe, c, tokenizer, device):
     "Report on a run without starting it."
     n_chars = max(3_000_000, 10*recipe.bs*recipe.max_len)
-    threads = torch.get_num_threads()
-    if recipe.threads: torch.set_num_threads(recipe.threads)
     head = iterable_corpus(sample_texts(c, n_chars), c.name)
     with tempfile.TemporaryDirectory() as tmp:
         small = replace(recipe, valid=max(recipe.valid, .05))
-        tok,train_set,valid_set,_ = _prepare(small, head, c.tokenizer if tokenizer is None else tokenizer, None, tmp)
-        learn = _learner(replace(recipe, eval_every=3, eval_batches=1), tok, train_set, valid_set, device)
-        with learn.no_bar(), learn.no_logging():
-            learn.fit(1)
-            start = time.perf_counter()
-            learn.fit(1)
-            took = (time.perf_counter()-start)/3
-        logger.info(f"dry run of {size}, on the first {n_chars/1e6:g} million characters at most: about {took:.3g} s a step, {took*recipe.steps/3600:.3g} hours for {recipe.steps:,} steps; nothing was written")
-    torch.set_num_threads(threads)
+        tok,*sets,_ = _prepare(small, head, c.tokenizer if tokenizer is None else tokenizer, None, tmp)
+        took,learn = _measure(recipe, tok, sets, device)
+    steps = steps_for(recipe.hours*3600, took) if recipe.hours else recipe.steps
+    logger.info(f"dry run of {size}, on the first {n_chars/1e6:g} million characters at most: about {took:.3g} s a step, {took*steps/3600:.3g} hours for {steps:,} steps; nothing was written")
     return learn
 
 # %% ../nbs/09_pretraining.ipynb #ac55d4ea

@@ -7,12 +7,13 @@ __all__ = ['TrainConfig', 'check_train_config', 'eval_interval', 'milestones', '
            'RestoreScaler', 'stop_signals', 'StepBar', 'SmoothLoss', 'LossesToHost', 'precision_cbs', 'pick_device',
            'check_vocabulary', 'pretrain_learner', 'train', 'DrawCurves']
 
-# %% ../nbs/08_training.ipynb #3664dadd
+# %% ../nbs/08_training.ipynb #2a0aa1be
 import math, shutil, signal, threading, time, torch
 from contextlib import contextmanager
 from dataclasses import dataclass
 from .batches import ExamplesDL
 from .checkpoints import checkpoint_bytes, clear_rests, load_checkpoint, newest_checkpoint, prune_checkpoints, save_checkpoint
+from .deadline import Deadline
 from .files import need_space, remove_folder
 from .logs import LogSteps, quiet, save_curves, trim_log
 from .metrics import eval_args
@@ -29,7 +30,7 @@ from fastai.learner import AvgSmoothLoss, Recorder
 from pathlib import Path
 from tqdm import tqdm
 
-# %% ../nbs/08_training.ipynb #8b354706
+# %% ../nbs/08_training.ipynb #3abfc1d6
 @dataclass(frozen=True)
 class TrainConfig:
     "Length and rhythm of a training; the defaults are those of ELECTRA-Small."
@@ -44,6 +45,7 @@ class TrainConfig:
     seed:int=0 # of initial values, order of the data, masks and dropout
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
     threads:int=None # CPU threads; None: torch's choice
+    hours:float=None # end after so many hours of work instead of after `steps`, with the schedule cut to fit; None: no deadline
 
 def check_train_config(
     cfg:TrainConfig,
@@ -53,6 +55,7 @@ def check_train_config(
         if not (isinstance(getattr(cfg, k), int) and getattr(cfg, k)>0): raise ValueError(f"{k}={getattr(cfg, k)!r} must be a whole number above 0")
     for k in ('eval_every','threads'):
         if not (getattr(cfg, k) is None or (isinstance(getattr(cfg, k), int) and getattr(cfg, k)>0)): raise ValueError(f"{k}={getattr(cfg, k)!r} must be a whole number above 0, or None")
+    if not (cfg.hours is None or cfg.hours>0): raise ValueError(f"hours={cfg.hours!r} must be above 0, such as 6, or None")
     if not (isinstance(cfg.seed, int) and 0<=cfg.seed<2**63): raise ValueError(f"seed={cfg.seed!r} must be a whole number, 0 or more, below 2**63")
     if cfg.bs%cfg.accumulate: raise ValueError(f"bs={cfg.bs} rows cannot be divided among accumulate={cfg.accumulate} batches")
     if cfg.precision not in ('auto','fp32','bf16','fp16'): raise ValueError(f"precision={cfg.precision!r} is unknown: choose 'auto', 'fp32', 'bf16' or 'fp16'")
@@ -62,7 +65,7 @@ def check_train_config(
 def eval_interval(cfg): return cfg.eval_every or max(1, cfg.steps//20)
 def milestones(steps): return tuple(sorted({max(1, round(steps*s)) for s in (.0625,.125,.25,.5,1.)}))
 
-# %% ../nbs/08_training.ipynb #a60850c3
+# %% ../nbs/08_training.ipynb #a3413152
 class Stretch(Callback):
     "Let each epoch of fastai be the steps up to the next evaluation."
     def __init__(self,
@@ -73,6 +76,7 @@ class Stretch(Callback):
     def before_train(self):
         done,dl = self.learn.n_updates,self.dls.train
         n = min(self.every-done%self.every, self.n_steps-done)
+        if n<=0: raise CancelFitException()
         dl.start,dl.n_batches = done*self.accumulate,n*self.accumulate
 
 def n_stretches(
@@ -83,7 +87,7 @@ def n_stretches(
     "How many evaluations are still to come."
     return math.ceil(n_steps/every)-done//every
 
-# %% ../nbs/08_training.ipynb #10d34034
+# %% ../nbs/08_training.ipynb #725b0f4c
 class SaveSteps(Callback):
     "Write checkpoints, and stop when asked to."
     order = LogSteps.order+1
@@ -91,29 +95,31 @@ class SaveSteps(Callback):
         run:str, # run folder
         tok, # tokenizer, saved beside the towers
         cfg:TrainConfig, # rhythm
-        log:LogSteps, # its sums are part of the state
         max_hours:float=None, # stop after so many hours
         began:float=None, # `time.perf_counter()` when they began to count; None: now
     ):
-        self.home,self.tok,self.cfg,self.log,self.max_hours = Path(run)/'checkpoints',tok,cfg,log,max_hours
-        self.reason,self.due,self.began = '',False,began or time.perf_counter()
+        self.home,self.tok,self.cfg,self.max_hours = Path(run)/'checkpoints',tok,cfg,max_hours
+        self.reason,self.due,self.began,self.n_steps = '',False,began or time.perf_counter(),cfg.steps
 
     def after_step(self): self.due = not self.learn.step_skipped
     def after_batch(self):
         if not self.training or not self.due: return
         self.due,n = False,self.learn.n_updates
         if self.max_hours and time.perf_counter()-self.began>=self.max_hours*3600: self.reason = self.reason or f'max_hours={self.max_hours} reached'
-        if self.reason or n%self.cfg.save_every==0 or n in milestones(self.cfg.steps): self.save()
-        if self.reason and n<self.cfg.steps: raise CancelFitException()
+        if self.reason or n%self.cfg.save_every==0 or n in self.kept: self.save()
+        if self.reason and n<self.n_steps: raise CancelFitException()
+
+    @property
+    def kept(self): return {*milestones(self.cfg.steps),self.n_steps}
 
     def save(self):
         "Write a checkpoint of this moment and delete old ones."
-        n,log = self.learn.n_updates,self.log.state()
-        self.log.check(log['sums'] or [])
+        n,log = self.learn.n_updates,self.learn.log_steps.state()
+        self.learn.log_steps.check(log['sums'] or [])
         scaler = self.learn.scaler.state_dict() if getattr(self.learn, 'scaler', None) else None
         need_space(self.home, checkpoint_bytes(self.learn.model), f'the checkpoint of step {n}')
-        save_checkpoint(self.home/f'step_{n}', self.learn.model, self.opt, self.tok, dict(n_updates=n, log=log, scaler=scaler))
-        prune_checkpoints(self.home, self.cfg.keep, milestones(self.cfg.steps))
+        save_checkpoint(self.home/f'step_{n}', self.learn.model, self.opt, self.tok, dict(n_updates=n, n_steps=self.n_steps, seconds=self.learn.deadline.seconds(), log=log, scaler=scaler))
+        prune_checkpoints(self.home, self.cfg.keep, self.kept)
 
 # %% ../nbs/08_training.ipynb #4d5b2139
 class RestoreScaler(Callback):
@@ -144,7 +150,7 @@ def stop_signals(
     finally:
         for s,h in old.items(): signal.signal(s, h)
 
-# %% ../nbs/08_training.ipynb #44c19e65
+# %% ../nbs/08_training.ipynb #77de3ca1
 class StepBar(Callback):
     "A progress bar over all steps."
     order = SaveSteps.order+1
@@ -156,7 +162,9 @@ class StepBar(Callback):
     def before_fit(self):
         look = dict(desc=self.what, leave=self.leave, unit='step', disable=quiet(), ncols=shutil.get_terminal_size().columns)
         self.bar = tqdm(total=self.n_steps, initial=self.learn.n_updates, **look)
-    def after_step(self): self.bar.update(int(not self.learn.step_skipped))
+    def after_step(self):
+        self.bar.total = self.n_steps
+        self.bar.update(int(not self.learn.step_skipped))
     def after_fit(self): self.bar.close()
 
 # %% ../nbs/08_training.ipynb #60d03fbd
@@ -230,7 +238,7 @@ def pretrain_learner(
     learn.recorder.smooth_loss = SmoothLoss()
     return learn
 
-# %% ../nbs/08_training.ipynb #ac06f95f
+# %% ../nbs/08_training.ipynb #b0a43b27
 def train(
     learn:Learner, # from `pretrain_learner`
     run:str, # run folder: log, curves and checkpoints go there
@@ -244,33 +252,33 @@ def train(
     "Train up to the last step, from the newest checkpoint if there is one."
     every,run = eval_interval(cfg),Path(run)
     common = learn.dls.train.examples.unigram().max().item()
-    log = LogSteps(run/'log.jsonl', cfg.log_every, cfg.steps, cfg.accumulate, common)
-    saver,bar,keep = SaveSteps(run, tok, cfg, log, max_hours, began),StepBar(cfg.steps),KeepBad(run, tok)
-    log.learn = learn
     learn.create_opt()
-    learn.n_updates,start,state = 0,newest_checkpoint(run/'checkpoints'),{}
+    learn.n_updates,learn.last_step,start,state = 0,cfg.steps,newest_checkpoint(run/'checkpoints'),{}
     if start is None and ((run/'discriminator').exists() or any((run/'checkpoints').glob('step_*'))):
         raise ValueError(f"{run} has been trained, but none of its checkpoints is whole: pass another out=, or delete the folder to start again")
     clear_rests(run/'checkpoints', start)
     if start:
         state = load_checkpoint(start, learn.model, learn.opt)
-        learn.n_updates = state['n_updates']
-        log.load_state(state['log'])
+        learn.n_updates,learn.last_step = state['n_updates'],state['n_steps']
     else: torch.manual_seed(cfg.seed)
+    log,saver,bar = LogSteps(run/'log.jsonl', cfg.log_every, learn.last_step, cfg.accumulate, common),SaveSteps(run, tok, cfg, max_hours, began),StepBar(learn.last_step)
+    keep,deadline = KeepBad(run, tok),Deadline(cfg.hours, state.get('seconds', 0.), began)
+    saver.n_steps,log.learn = learn.last_step,learn
+    if start: log.load_state(state['log'])
     lines = trim_log(run/'log.jsonl', learn.n_updates)
     if (run/'bad_batch').exists(): remove_folder(run/'bad_batch')
-    if learn.n_updates<cfg.steps: need_space(run, 3*checkpoint_bytes(learn.model), 'the run, with three checkpoints,')
+    if learn.n_updates<learn.last_step: need_space(run, 3*checkpoint_bytes(learn.model), 'the run, with three checkpoints,')
     with learn.no_bar(), learn.no_logging(), stop_signals(saver):
-        if learn.n_updates and (learn.n_updates%every==0 or learn.n_updates==cfg.steps) and not any('valid' in l and l['step']==learn.n_updates for l in lines):
+        if learn.n_updates and (learn.n_updates%every==0 or learn.n_updates==learn.last_step) and not any('valid' in l and l['step']==learn.n_updates for l in lines):
             learn.validate()
             log.log_eval()
-        while learn.n_updates<cfg.steps and not saver.reason:
-            own = [Stretch(cfg.steps, every, cfg.accumulate),WarmupDecay(cfg.steps, optim),RestoreScaler(state.get('scaler')),log,saver,bar,keep,DrawCurves(run)]
-            try: learn.fit(n_stretches(learn.n_updates, cfg.steps, every), cbs=[*own,*cbs])
+        while learn.n_updates<learn.last_step and not saver.reason:
+            own = [Stretch(learn.last_step, every, cfg.accumulate),WarmupDecay(learn.last_step, optim),RestoreScaler(state.get('scaler')),log,saver,bar,keep,deadline,DrawCurves(run)]
+            try: learn.fit(n_stretches(learn.n_updates, learn.last_step, every), cbs=[*own,*cbs])
             except FloatingPointError as e: raise FloatingPointError(f'{e} {keep.save()}'.strip()) from None
             finally: bar.bar.close()
     save_curves(run)
-    return saver.reason if learn.n_updates<cfg.steps else ''
+    return saver.reason if learn.n_updates<learn.last_step else ''
 
 class DrawCurves(Callback):
     "Draw `curves.png` after each evaluation."

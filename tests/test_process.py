@@ -138,3 +138,17 @@ def test_import_is_cheap():
     "`import electra_nb` loads neither torch nor fastai."
     code = "import sys, electra_nb; assert not {'torch','fastai','transformers'} & set(sys.modules), 'heavy import'; assert 'pretrain' in dir(electra_nb)"
     assert subprocess.run([sys.executable, '-c', code]).returncode==0
+
+def test_deadline(tmp):
+    "A run with a deadline plans its steps, ends with a rate near 0, and is finished when it is asked for again, also after a stop."
+    code = f"from electra_nb import pretrain; pretrain(corpus='texts.txt', out='deadline', hours=.002, {common.replace('steps=30, ', '')}"
+    rc,out,err = run(tmp, code+", max_hours=.0008)")
+    assert rc==0 and 'deadline: about' in out, err
+    rc,out,err = run(tmp, code+')')
+    assert rc==0 and 'finished:' in out, err
+    rates = [l['lr'] for l in timeless(tmp/'deadline') if 'lr' in l]
+    assert rates[-1]<.1*max(rates)
+    steps = timeless(tmp/'deadline')[-1]['step']
+    assert (tmp/'deadline'/'checkpoints'/f'step_{steps}').exists()
+    rc,out,err = run(tmp, code+')')
+    assert rc==0 and 'finished before' in out and timeless(tmp/'deadline')[-1]['step']==steps, err
