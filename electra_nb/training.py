@@ -87,7 +87,7 @@ def n_stretches(
     "How many evaluations are still to come."
     return math.ceil(n_steps/every)-done//every
 
-# %% ../nbs/08_training.ipynb #725b0f4c
+# %% ../nbs/08_training.ipynb #6f0b61a6
 class SaveSteps(Callback):
     "Write checkpoints, and stop when asked to."
     order = LogSteps.order+1
@@ -118,7 +118,8 @@ class SaveSteps(Callback):
         self.learn.log_steps.check(log['sums'] or [])
         scaler = self.learn.scaler.state_dict() if getattr(self.learn, 'scaler', None) else None
         need_space(self.home, checkpoint_bytes(self.learn.model), f'the checkpoint of step {n}')
-        save_checkpoint(self.home/f'step_{n}', self.learn.model, self.opt, self.tok, dict(n_updates=n, n_steps=self.n_steps, seconds=self.learn.deadline.seconds(), log=log, scaler=scaler))
+        state = dict(n_updates=n, n_steps=self.n_steps, seconds=self.learn.deadline.seconds(), log=log, scaler=scaler)
+        save_checkpoint(self.home/f'step_{n}', self.learn.model, self.opt, self.tok, state)
         prune_checkpoints(self.home, self.cfg.keep, self.kept)
 
 # %% ../nbs/08_training.ipynb #4d5b2139
@@ -238,7 +239,7 @@ def pretrain_learner(
     learn.recorder.smooth_loss = SmoothLoss()
     return learn
 
-# %% ../nbs/08_training.ipynb #b0a43b27
+# %% ../nbs/08_training.ipynb #93d9202a
 def train(
     learn:Learner, # from `pretrain_learner`
     run:str, # run folder: log, curves and checkpoints go there
@@ -273,8 +274,8 @@ def train(
             learn.validate()
             log.log_eval()
         while learn.n_updates<learn.last_step and not saver.reason:
-            own = [Stretch(learn.last_step, every, cfg.accumulate),WarmupDecay(learn.last_step, optim),RestoreScaler(state.get('scaler')),log,saver,bar,keep,deadline,DrawCurves(run)]
-            try: learn.fit(n_stretches(learn.n_updates, learn.last_step, every), cbs=[*own,*cbs])
+            own = [Stretch(learn.last_step, every, cfg.accumulate),WarmupDecay(learn.last_step, optim),RestoreScaler(state.get('scaler')),DrawCurves(run)]
+            try: learn.fit(n_stretches(learn.n_updates, learn.last_step, every), cbs=[*own,log,saver,bar,keep,deadline,*cbs])
             except FloatingPointError as e: raise FloatingPointError(f'{e} {keep.save()}'.strip()) from None
             finally: bar.bar.close()
     save_curves(run)
