@@ -7,16 +7,16 @@ __all__ = ['newest_checkpoint', 'clear_rests', 'prune_checkpoints', 'random_stat
            'set_optimizer_state', 'check_finite', 'checkpoint_bytes', 'save_checkpoint', 'checkpoint_state',
            'load_checkpoint']
 
-# %% ../nbs/07b_checkpoints.ipynb #c5e65d4c
-import json, os, random, shutil, warnings
+# %% ../nbs/07b_checkpoints.ipynb #7d546605
+import json, os, random, re, shutil, warnings
 import numpy as np, torch
 from .files import damage, remove_folder, write_folder
 from .model import save_models
 from pathlib import Path
 from safetensors.torch import load_file, save_file
 
-# %% ../nbs/07b_checkpoints.ipynb #d6bd8222
-def _steps(home): return sorted((int(p.name[5:]) for p in Path(home).glob('step_*') if p.name[5:].isdigit()), reverse=True)
+# %% ../nbs/07b_checkpoints.ipynb #5527cd5d
+def _steps(home): return sorted((int(p.name[5:]) for p in Path(home).glob('step_*') if re.fullmatch('step_[1-9][0-9]*', p.name)), reverse=True)
 
 def newest_checkpoint(
     home:str, # folder with `step_…` folders
@@ -27,15 +27,18 @@ def newest_checkpoint(
         if not (wrong := damage(path)): return path
         warnings.warn(f"checkpoint {path.name} is damaged ({wrong}) and is passed over")
 
-# %% ../nbs/07b_checkpoints.ipynb #4719895e
+# %% ../nbs/07b_checkpoints.ipynb #56e5defb
 def clear_rests(
     home:str, # folder with `step_…` folders
     newest:Path, # the checkpoint in use, or None
 ) -> None:
     "Remove what a crash left half-written, and set damaged checkpoints that are newer aside as `damaged_step_…`."
-    for p in Path(home).glob('.*.tmp'): shutil.rmtree(p)
+    for p in Path(home).glob('.*.tmp'): shutil.rmtree(p) if p.is_dir() else p.unlink()
     for s in _steps(home):
-        if newest is None or s>int(newest.name[5:]): os.replace(Path(home)/f'step_{s}', Path(home)/f'damaged_step_{s}')
+        aside = Path(home)/f'damaged_step_{s}'
+        if newest is not None and s<=int(newest.name[5:]): continue
+        shutil.rmtree(aside, ignore_errors=True)
+        os.replace(Path(home)/f'step_{s}', aside)
 
 def prune_checkpoints(
     home:str, # folder with `step_…` folders

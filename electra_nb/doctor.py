@@ -5,12 +5,13 @@
 # %% auto #0
 __all__ = ['rules', 'data_facts', 'Chart', 'Rule', 'rule', 'Finding', 'Diagnosis', 'diagnose', 'Doctor', 'print_diagnosis', 'cli']
 
-# %% ../nbs/08d_doctor.ipynb #9574206e
-import json, math, sys, unicodedata
+# %% ../nbs/08d_doctor.ipynb #f32b07e8
+import math, sys, unicodedata
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from .examples import Examples
+from .files import read_json
 from .commands import function_parser, run_command
 from .logs import LogSteps, logger, read_log
 from .recipes import recipes
@@ -36,7 +37,7 @@ def data_facts(
     single = sum(len(p)==1 for p in words)/max(1, len(words))
     return dict(vocabulary=len(tok), framed=fmean(framed), single_letters=single, different_rows=len({r.tobytes() for r in rows})/len(rows))
 
-# %% ../nbs/08d_doctor.ipynb #01f64b0f
+# %% ../nbs/08d_doctor.ipynb #879dd7a0
 class Chart:
     "The files of a run, as the rules want them."
     def __init__(self,
@@ -45,11 +46,11 @@ class Chart:
         self.run = Path(run)
         if not self.run.is_dir(): raise FileNotFoundError(f"no run folder {str(run)!r}")
         if not (self.run/'recipe.json').exists(): raise ValueError(f"{run} is no run folder: it has no recipe.json")
-        info = json.loads((self.run/'recipe.json').read_text())
-        self.recipe,self.size = info['recipe'],info['size']
-        self.data = json.loads((self.run/'data.json').read_text()) if (self.run/'data.json').exists() else {}
+        info = read_json(self.run/'recipe.json', ('recipe','size'))
+        self.recipe,self.size = {**asdict(recipes['tiny']), **info['recipe']},info['size']
+        self.data = read_json(self.run/'data.json') if (self.run/'data.json').exists() else {}
         log = read_log(self.run/'log.jsonl')
-        self.train,self.valid = [l for l in log if 'loss' in l],[dict(step=l['step'], **l['valid']) for l in log if 'valid' in l]
+        self.train,self.valid = [l for l in log if 'gen_loss' in l and 'disc_loss' in l],[{**l['valid'], 'step':l['step']} for l in log if l.get('valid')]
         self.step = max((l['step'] for l in log), default=0)
         self.v = self.valid[-1] if self.valid else {}
         r = self.recipe
@@ -60,7 +61,17 @@ class Chart:
         self.settled = bool(self.v) and self.v['step']>=max(self.warmup, r['steps']/5) and self.tokens>=need
         self.mature = self.settled and self.tokens>=2.5*need
 
-    def recent(self, key, n=3): return fmean(l[key] for l in self.train[-n:])
+    def means(self, key, n_tokens=40_000):
+        "Means over stretches of the log: three lines or more, and so many tokens that chance plays no part."
+        per_step,out,rows,first = self.recipe['bs']*self.recipe['max_len'],[],[],0
+        for l in self.train:
+            rows.append(l.get(key, 0.))
+            if len(rows)<3 or (l['step']-first)*per_step<n_tokens: continue
+            out.append(fmean(rows))
+            rows,first = [],l['step']
+        return out
+
+    def recent(self, key): return fmean(l.get(key, 0.) for l in self.train[-3:])
     @cached_property
     def unigram(self): return self.v and self.v['mask_loss']>self.v['unigram_loss']-.1
     @cached_property
@@ -113,7 +124,7 @@ def _padding(c):
     if c.v.get('on_padding'): return f"verdicts or guesses are asked for beyond the end of the texts ({c.v['on_padding']:.1%} of the number of real tokens)"
     if c.v.get('padded_loss'): return f"in {c.v['padded_loss']:.0%} of the batches the discriminator's loss is a mean over padding too"
 
-# %% ../nbs/08d_doctor.ipynb #2e895d83
+# %% ../nbs/08d_doctor.ipynb #4b9e029b
 @rule('a tower is not trained', 'look at gen_weight and disc_weight, and for parameters that need no gradient')
 def _frozen(c):
     for name,key in (('generator','gen_norm'),('discriminator','disc_norm')):
@@ -122,22 +133,25 @@ def _frozen(c):
 @rule('data repeats', 'more text, or fewer steps')
 def _repeats(c):
     marks = Counter(l['batch'] for l in c.train if 'batch' in l)
-    if c.epochs<1 and marks and max(marks.values())>1: return f"a batch came {max(marks.values())} times among the {sum(marks.values())} that were looked at, although the text has been read only {c.epochs:.2g} times"
+    again = sum(marks.values())-len(marks)
+    if c.epochs<1 and again>max(1, .05*len(c.train)): return f"of {sum(marks.values())} batches that were looked at only {len(marks)} are different, although the text has been read only {c.epochs:.2g} times"
     if c.data.get('different_rows', 1)<.5: return f"of the rows that were looked at, only {c.data['different_rows']:.0%} are different"
     if c.epochs>40: return f"the text has been read {c.epochs:.0f} times; after some 40 times a text teaches nothing more"
-    gap = c.v['mlm_loss']-c.recent('gen_loss') if c.v and c.train else 0
-    if c.epochs>2 and gap>1: return f"the generator's loss is {gap:.1f} lower on the text it trains on, read {c.epochs:.1f} times, than on held-out text"
+    means = c.means('gen_loss')
+    gap = c.v['mlm_loss']-means[-1] if c.v and means else 0
+    if c.epochs>4 and gap>1: return f"the generator's loss is {gap:.1f} lower on the text it trains on, read {c.epochs:.1f} times, than on held-out text"
 
-# %% ../nbs/08d_doctor.ipynb #db5cf0ae
+# %% ../nbs/08d_doctor.ipynb #24b043e0
 @rule('learning rate too high', 'a lower lr (a third of it), or a longer warmup')
 def _rate_high(c):
     if not c.train: return
     norms = f"gradient norms: generator {c.recent('gen_norm'):.2g}, discriminator {c.recent('disc_norm'):.2g}; clipped at {c.recipe['clip']:g}" if 'gen_norm' in c.train[-1] else ''
     usual,lr = recipes[c.size].lr,c.recipe['lr']
     for name,key,floor in (('generator','gen_loss',.7),('discriminator','disc_loss',.2)):
-        best = min((fmean(l[key] for l in c.train[i:i+3]) for i in range(len(c.train)-2)), default=math.inf)
-        if c.recent(key)>best+floor: return f"the loss of the {name} is {c.recent(key):.2f} and was {best:.2f} before; {norms}"
-    if c.v and c.step>c.warmup and c.tokens>1e5 and c.v['mlm_loss']>math.log(c.data.get('vocabulary', 1e9))+.2: return f"the generator's loss of {c.v['mlm_loss']:.2f} is more than that of a die with a face for each token; {norms}"
+        means = c.means(key)
+        if means and means[-1]>min(means)+floor: return f"the loss of the {name} is {means[-1]:.2f} and was {min(means):.2f} before; {norms}"
+    die = math.log(c.data.get('vocabulary', 1e9))
+    if c.v and c.step>c.warmup and c.v['mlm_loss']>die+(.2 if c.tokens>1e5 else 2): return f"the generator's loss of {c.v['mlm_loss']:.2f} is more than that of a die with a face for each token; {norms}"
     if c.settled and lr>4*usual and (c.unigram or c.blind): return f"lr={lr:g} is {lr/usual:.0f} times that of the recipe {c.size!r}, and nothing is learned; {norms}"
 
 @rule('learning rate too low', "the recipe's own lr")
@@ -169,7 +183,7 @@ def _original(c):
 def _unigram(c):
     if c.mature and c.unigram: return f"its loss at [MASK] is {c.v['mask_loss']:.2f}; word frequencies alone give {c.v['unigram_loss']:.2f}; accuracy {c.v['mask_accuracy']:.3f}"
 
-# %% ../nbs/08d_doctor.ipynb #21affc54
+# %% ../nbs/08d_doctor.ipynb #18f0fb51
 @dataclass(frozen=True)
 class Finding:
     "One illness."
@@ -191,6 +205,7 @@ class Diagnosis(list):
         "What is to be said about the run."
         c,v = self.chart,self.chart.v
         if self: return '\n'.join(map(str, self))
+        if not c.train and any((c.run/'checkpoints').glob('step_*')): return 'its log is lost or cannot be read, so nothing can be said about this run'
         if not c.mature: return f"nothing wrong to be seen, but it is too early to tell: {c.step:,} of {c.recipe['steps']:,} steps, {c.tokens/1e6:.2g} million tokens"
         return (f"healthy. The generator uses context (loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}), the discriminator knows more than "
             f"how many tokens are replaced (loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}; AUC {v['disc_auc']:.2f}, on words by frequency {v['probe_auc']:.2f})")

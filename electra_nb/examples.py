@@ -6,7 +6,7 @@
 __all__ = ['ExamplesConfig', 'check_examples_config', 'ExampleBuilder', 'pack_block', 'gather_rows', 'Examples', 'cache_folder',
            'build_examples', 'report_card']
 
-# %% ../nbs/03_examples.ipynb #3fd3bd33
+# %% ../nbs/03_examples.ipynb #799cdc28
 import json, os, random, shutil, warnings
 import numpy as np, torch
 from collections import Counter, deque
@@ -19,7 +19,7 @@ from pathlib import Path
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast
 from .corpus import Corpus, hash_texts, is_held_out
-from .files import damage, need_space, remove_folder, write_folder
+from .files import damage, need_space, remove_folder, write_folder, writing
 from .tokenizer import line_encoder, tokenizer_fingerprint
 
 # %% ../nbs/03_examples.ipynb #268e614a
@@ -230,7 +230,7 @@ def _write_examples(tmp, corpus, tok, cfg, progress):
     unigram.tofile(tmp/'unigram')
     return {s:dict(w.report) for s,w in writers.items()},dtype
 
-# %% ../nbs/03_examples.ipynb #4b0448e8
+# %% ../nbs/03_examples.ipynb #ca91d534
 def _finish(tmp, corpus, tok, cfg, report, dtype):
     "Check the result and write the header."
     n = {s:r.get('rows', 0) for s,r in report.items()}
@@ -242,12 +242,12 @@ def _finish(tmp, corpus, tok, cfg, report, dtype):
         corpus_fingerprint=corpus.fingerprint, tokenizer_fingerprint=tokenizer_fingerprint(tok))
     (tmp/'header.json').write_text(json.dumps(header, indent=1))
 
-def _usable(path):
-    "Is there a whole cache? A damaged one is named and removed."
-    if not path.exists(): return False
-    wrong = damage(path)
-    if wrong: warnings.warn(f"the prepared data {path.name} is damaged ({wrong}) and is made again")
-    if wrong: remove_folder(path)
+def _whole(path, mend=False):
+    "Is there a whole cache? With `mend`, a damaged one is named and removed."
+    wrong = damage(path) if path.exists() else 'it is not there'
+    if wrong and path.exists() and mend:
+        warnings.warn(f"the prepared data {path.name} is damaged ({wrong}) and is made again")
+        remove_folder(path)
     return not wrong
 
 def build_examples(
@@ -262,11 +262,11 @@ def build_examples(
     check_examples_config(cfg)
     home = Path(cache or cache_folder())/'examples'
     path = home/_key(corpus, tok, cfg)
-    if not _usable(path):
-        home.mkdir(parents=True, exist_ok=True)
+    if not _whole(path):
+        with writing(home): home.mkdir(parents=True, exist_ok=True)
         need_space(home, (corpus.n_bytes or 0)*.6, 'preparing this corpus')
-        with FileLock(f'{path}.lock'):
-            if not path.exists(): write_folder(path, lambda tmp: _finish(tmp, corpus, tok, cfg, *_write_examples(tmp, corpus, tok, cfg, progress)))
+        with writing(path), FileLock(f'{path}.lock'):
+            if not _whole(path, mend=True): write_folder(path, lambda tmp: _finish(tmp, corpus, tok, cfg, *_write_examples(tmp, corpus, tok, cfg, progress)))
     return Examples(path, 'train'),Examples(path, 'valid')
 
 # %% ../nbs/03_examples.ipynb #a4a04a1e

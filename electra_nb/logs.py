@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['logger', 'quiet', 'read_log', 'trim_log', 'batch_mark', 'LogSteps', 'plot_run', 'save_curves']
 
-# %% ../nbs/07c_logs.ipynb #4a13623d
-import json, logging, math, os, sys, time, torch
-from .files import write_file, writing
+# %% ../nbs/07c_logs.ipynb #0ac54ea3
+import json, logging, math, os, shutil, sys, time, torch
+from .files import sync, write_file, writing
 from .watch import tower_norms
 from fastai.callback.core import Callback
 from fastai.learner import Recorder
@@ -15,6 +15,7 @@ from fastcore.imports import IN_NOTEBOOK
 from matplotlib.figure import Figure
 from pathlib import Path
 from tqdm import tqdm
+from xxhash import xxh3_64_hexdigest
 
 # %% ../nbs/07c_logs.ipynb #9e3b4f9e
 class _Lines(logging.Handler):
@@ -33,35 +34,39 @@ def quiet() -> bool: # True when no progress bar should be drawn
     off = any(os.environ.get(k, '').lower() in ('1','true','yes','on') for k in ('TQDM_DISABLE','HF_HUB_DISABLE_PROGRESS_BARS'))
     return off or not (sys.stderr.isatty() or IN_NOTEBOOK)
 
-# %% ../nbs/07c_logs.ipynb #2d2b63cf
+# %% ../nbs/07c_logs.ipynb #6f92bd97
 def read_log(
     path:str, # `log.jsonl`
-) -> list: # dictionaries; a torn last line is left out
+) -> list: # dictionaries; lines that are torn or no lines of a log are left out
     "The lines of a log."
     out = []
-    for line in Path(path).read_text().splitlines() if Path(path).exists() else ():
-        try: out.append(json.loads(line))
-        except ValueError: break
+    for line in Path(path).read_text(encoding='utf-8', errors='replace').splitlines() if Path(path).exists() else ():
+        try: d = json.loads(line)
+        except (ValueError,RecursionError): continue
+        if isinstance(d, dict) and isinstance(d.get('step'), int) and isinstance(d.get('valid', {}), dict): out.append(d)
     return out
 
 def trim_log(
     path:str, # `log.jsonl`
     step:int, # lines after this step are dropped
+    n:int=None, # how many lines should stay; None: unknown
 ) -> list: # the lines that stay
     "Put a log back to the state at a step, at once or not at all."
     lines = [l for l in read_log(path) if l['step']<=step]
+    if n is not None and len(lines)<n:
+        if Path(path).exists(): shutil.copy(path, Path(path).with_name('log.damaged.jsonl'))
+        logger.warning(f"log.jsonl has lost {n-len(lines)} of the {n} lines up to step {step}, so the curves will have gaps; the training itself is not touched. What is left of it is kept as log.damaged.jsonl")
     write_file(path, ''.join(json.dumps(l)+'\n' for l in lines))
     return lines
 
-# %% ../nbs/07c_logs.ipynb #03470d39
+# %% ../nbs/07c_logs.ipynb #eaa6f349
 _logged = ('loss','gen_loss','disc_loss','tokens','grad_norm')
 
 def batch_mark(
     ids:torch.Tensor, # (bs, sl) token ids
-) -> int: # below 2**31
-    "A number that tells batches apart."
-    weights = torch.arange(1, ids.numel()+1, device=ids.device)*2654435761%2**31
-    return ((ids.flatten()*weights)%2**31).sum().item()%2**31
+) -> str: # 16 hexadecimal digits
+    "A mark that tells batches apart."
+    return xxh3_64_hexdigest(ids.cpu().numpy().tobytes())
 
 class LogSteps(Callback):
     "Write means of the losses to `log.jsonl` every few steps, and the metrics at each evaluation."
@@ -113,7 +118,11 @@ class LogSteps(Callback):
     def write(self, line):
         with writing(self.path), open(self.path, 'a') as f: f.write(json.dumps(line)+'\n')
 
-    def state(self): return dict(sums=None if self.sums is None else self.sums.tolist(), n=self.n, seconds=self.seconds)
+    def sync(self):
+        "Wait until the log is on the disk."
+        if self.path.exists(): sync(self.path)
+
+    def state(self): return dict(lines=len(read_log(self.path)), sums=None if self.sums is None else self.sums.tolist(), n=self.n, seconds=self.seconds)
     def load_state(self, s): self.sums,self.n,self.seconds = None if s['sums'] is None else torch.tensor(s['sums'], dtype=torch.float64).to(self.dls.device),s['n'],s['seconds']
 
 # %% ../nbs/07c_logs.ipynb #e129c948

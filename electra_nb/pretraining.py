@@ -81,7 +81,7 @@ def _learner(recipe, tok, train_set, valid_set, device):
     gen,disc = get_models(recipe, len(tok), tok.pad_token_id)
     return pretrain_learner(train_set, valid_set, tok, rtd(gen, disc, tok, recipe, recipe, recipe), recipe, recipe, device)
 
-# %% ../nbs/09_pretraining.ipynb #b0b0b146
+# %% ../nbs/09_pretraining.ipynb #c38bba6e
 @explicit(recipe_docs())
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
@@ -109,7 +109,7 @@ def pretrain(
     for name,on in dict(whole_files=whole_files, stream=stream, dry_run=dry_run).items():
         if on not in (True,False): raise ValueError(f"{name}={on!r} must be True or False")
     if not (cache is None or isinstance(cache, (str,os.PathLike))): raise ValueError(f"cache={cache!r} is no name of a folder")
-    if resume not in ('auto',True,False): raise ValueError(f"resume={resume!r} is unknown: choose 'auto', True or False")
+    if not (resume=='auto' or isinstance(resume, bool)): raise ValueError(f"resume={resume!r} is unknown: choose 'auto', True or False")
     if out is not None: check_out(out, resume)
     c = get_corpus(corpus, text_column, whole_files, stream)
     _check_idle(given, c.tokenizer if tokenizer is None else tokenizer)
@@ -128,7 +128,7 @@ def pretrain(
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     with only_writer(out): return _run(size, recipe, out, c, tok, card, learn, max_hours, cbs or [], began)
 
-# %% ../nbs/09_pretraining.ipynb #e02bb909
+# %% ../nbs/09_pretraining.ipynb #13f2cbe3
 def _run(size, recipe, out, c, tok, card, learn, max_hours, cbs, began):
     claim_run(out, run_identity(size, recipe, c, tok))
     if damage(out/'tokenizer'): write_folder(out/'tokenizer', tok.save_pretrained)
@@ -146,8 +146,9 @@ def _run(size, recipe, out, c, tok, card, learn, max_hours, cbs, began):
         if stopped=='SIGINT': raise KeyboardInterrupt
         if stopped.startswith('SIG'): sys.exit(128+signal.Signals[stopped])
         return learn
-    for name in ('generator','discriminator'): write_folder(out/name, partial(save_tower, getattr(learn.model, name), tok=tok))
-    write_file(out/'README.md', model_card(out, card, tok, learn.dls.device.type))
+    for name in ('generator','discriminator'):
+        if not done or damage(out/name): write_folder(out/name, partial(save_tower, getattr(learn.model, name), tok=tok))
+    if not done or not (out/'README.md').exists(): write_file(out/'README.md', model_card(out, card, tok, learn.dls.device.type))
     logger.info(f'diagnosis: {diagnose(out).line()}')
     logger.info(f"finished: {out}/discriminator is the encoder, {out}/generator the masked language model, {out}/curves.png the curves.\nNext, let the generator fill a gap:")
     code = f"from transformers import pipeline; print(*pipeline('fill-mask', '{out}/generator')('Returns the {tok.mask_token} of the array.'), sep='\\n')"

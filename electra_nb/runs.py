@@ -5,20 +5,20 @@
 # %% auto #0
 __all__ = ['versions', 'run_identity', 'differences', 'default_out', 'check_out', 'claim_run', 'model_card']
 
-# %% ../nbs/08b_runs.ipynb #2f34fd67
+# %% ../nbs/08b_runs.ipynb #49d3f31a
 import json, os, platform, torch
 from dataclasses import asdict
 from . import __version__
 from .corpus import hash_texts
-from .files import own_files, write_file
+from .files import own_files, read_json, write_file
 from .logs import logger, read_log
 from .recipes import Recipe, recipes
 from .tokenizer import tokenizer_fingerprint
+from .training import free
 from importlib.metadata import version
 from pathlib import Path
 
-# %% ../nbs/08b_runs.ipynb #91872854
-_free = ('keep','save_every','threads') # may differ on resume
+# %% ../nbs/08b_runs.ipynb #f163c443
 _wanted = ('torch','transformers','tokenizers','fastai','fastcore')
 
 def versions() -> dict:
@@ -40,11 +40,11 @@ def differences(
     asked:dict, # from `run_identity`
 ) -> list: # one sentence each
     "What keeps a run from being continued."
-    flat = lambda d: {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, **{k:v for k,v in d['recipe'].items() if k not in _free}}
+    flat = lambda d: {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, **{k:v for k,v in d['recipe'].items() if k not in free}}
     a,b = flat(there),flat(json.loads(json.dumps(asked)))
     return [f'{k}: there {a.get(k)!r}, asked for {b.get(k)!r}' for k in {**a, **b} if a.get(k)!=b.get(k)]
 
-# %% ../nbs/08b_runs.ipynb #fa3a3be7
+# %% ../nbs/08b_runs.ipynb #4cfc4549
 def default_out(
     size:str, # a key of `recipes`
     recipe:Recipe,
@@ -52,10 +52,10 @@ def default_out(
     tokenizer, # as it was asked for
 ) -> Path:
     "`runs/SIZE-HASH`: the same call finds the same folder."
-    constants = {k:v for k,v in asdict(recipe).items() if k not in _free}
+    constants = {k:v for k,v in asdict(recipe).items() if k not in free}
     return Path('runs')/f'{size}-{hash_texts([str(corpus), str(tokenizer), json.dumps(constants)])[:6]}'
 
-# %% ../nbs/08b_runs.ipynb #23153d1d
+# %% ../nbs/08b_runs.ipynb #647fba22
 def check_out(
     out:str, # folder that was asked for
     resume='auto', # 'auto', True: it must hold a run; False: it must not
@@ -78,12 +78,13 @@ def claim_run(
     path = out/'recipe.json'
     now = versions()
     if not path.exists(): return write_file(path, json.dumps(dict(**identity, versions=now), indent=1))
-    try: there = json.loads(path.read_text())
-    except ValueError: raise ValueError(f"{path} cannot be read, so it is not known what this run is: pass another out=, or put the file back") from None
+    there = read_json(path, ('size','recipe','versions'))
     diff = differences(there, identity)
     if diff: raise ValueError(f"{out} holds a run of another recipe; pass another out=. Differences:\n  "+'\n  '.join(diff))
     changed = [f'{k} {v} instead of {there["versions"].get(k)}' for k,v in now.items() if v!=there['versions'].get(k)]
-    if changed: logger.info(f"this run was begun with other versions ({', '.join(changed)}): it goes on, but not bit for bit as it would have")
+    asked = identity['recipe']['threads']
+    if asked!=there['recipe'].get('threads'): changed.append(f"threads={asked} instead of {there['recipe'].get('threads')}")
+    if changed: logger.info(f"this run was begun otherwise ({', '.join(changed)}): it goes on, but not bit for bit as it would have")
 
 # %% ../nbs/08b_runs.ipynb #5fe6c060
 _card = '''---

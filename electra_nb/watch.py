@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['tower_norms', 'KeepBad', 'bad_words']
 
-# %% ../nbs/07b_watch.ipynb #5a87d16f
+# %% ../nbs/07b_watch.ipynb #fd32d11c
 import json, torch
-from .files import write_folder
+from .files import read_json, write_folder
 from .optim import ClipGrads
 from fastai.callback.core import Callback
 from pathlib import Path
@@ -28,14 +28,15 @@ def tower_norms(
     clipped = torch.stack(list(norms.values())).norm()
     return {k:n*total/clipped for k,n in norms.items()}
 
-# %% ../nbs/07b_watch.ipynb #eba43d0e
+# %% ../nbs/07b_watch.ipynb #2700d564
 class KeepBad(Callback):
     "Keep the first batch whose loss or gradient is not finite."
     order,run_valid = ClipGrads.order+1,False
     def __init__(self,
         run:str, # run folder; gets `bad_batch/`
         tok=None, # tokenizer, for the words in the report
-    ): self.run,self.tok = Path(run),tok
+        accumulate:int=1, # batches in an update
+    ): self.run,self.tok,self.accumulate = Path(run),tok,accumulate
     def before_fit(self): self.kept = None
 
     def after_loss(self):
@@ -73,7 +74,7 @@ class KeepBad(Callback):
         "Fill the folder `bad_batch`."
         t = {k:v.cpu() for k,v in self.kept.items()}
         save_file({k:v.contiguous() for k,v in t.items()}, folder/'batch.safetensors')
-        about = dict(step=int(t['updates_before'])+1, lr=t['lr'].item(), **{k:str(t[k].item()) for k in ('loss','gen_loss','disc_loss','grad_norm')})
+        about = dict(step=int(t['updates_before'])+1, lr=t['lr'].item(), batches=self.accumulate, **{k:str(t[k].item()) for k in ('loss','gen_loss','disc_loss','grad_norm')})
         if self.tok is not None: about['text'] = [self.tok.decode(r[:n]) for r,n in zip(t['ids'], t['lens'])]
         (folder/'about.json').write_text(json.dumps(about, indent=1, ensure_ascii=False))
 
@@ -83,7 +84,8 @@ def bad_words(
     "Say in one sentence what `KeepBad` has kept."
     path = Path(run)/'bad_batch'/'about.json'
     if not path.exists(): return ''
-    b = json.loads(path.read_text())
+    b = read_json(path, ('loss','gen_loss','disc_loss','grad_norm','step','lr','batches'))
     tower = ' and '.join(n for n,k in (('generator','gen_loss'),('discriminator','disc_loss')) if b[k] in ('nan','inf','-inf'))
     where = f"the loss of the {tower}" if tower else "the gradient (the losses were finite)"
-    return f"{where} ceased to be a finite number in step {b['step']}, at lr {b['lr']:.2g}, with a gradient norm of {b['grad_norm']}; the batch is kept in bad_batch/"
+    kept = 'the batch' if tower or b['batches']==1 else f"the last of the {b['batches']} batches of this step"
+    return f"{where} ceased to be a finite number in step {b['step']}, at lr {b['lr']:.2g}, with a gradient norm of {b['grad_norm']}; {kept} is kept in bad_batch/"

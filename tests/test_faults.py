@@ -160,7 +160,7 @@ def test_small_disk(runs):
     if not mount('1m'): pytest.skip('mounting a small disk is not permitted here')
     try:
         rc,said = runs('small/run', cache='cache_small')
-        assert rc==1 and 'with three checkpoints' in said and 'MB are free: make room' in said, said
+        assert rc==1 and 'checkpoints, needs' in said and 'MB are free: make room' in said, said
         subprocess.run(['umount', small], check=True)
         mount('200m')
         rc,said = runs('small/run', fill, cache='cache_small')
@@ -286,3 +286,42 @@ def test_second_signal(runs):
     assert rc==130 and time.time()-start<30
     assert runs('twice')[0]==0
     same(runs, 'twice')
+
+def test_finished_is_left_alone(runs):
+    "The same call on a finished run changes nothing, not even a card that was edited; what is damaged is written again, also after a crash in the middle of that."
+    assert runs('done')[0]==0
+    card = runs.tmp/'done'/'README.md'
+    card.write_text(card.read_text()+'Language: English')
+    (runs.tmp/'done'/'discriminator'/'mine.txt').write_text('mine')
+    assert runs('done')[0]==0
+    assert card.read_text().endswith('Language: English') and (runs.tmp/'done'/'discriminator'/'mine.txt').exists()
+    for at in (1,2,3,10,11,12,13,14,15,16):
+        harms['flip'](runs.tmp/'done'/'generator'/'model.safetensors')
+        assert runs('done', count.replace('AT', str(at)))[0] in (-9,0)
+    assert runs('done')[0]==0
+    same(runs, 'done')
+
+def test_damaged_again_and_again(runs):
+    "The same checkpoint is damaged three times."
+    runs('thrice')
+    for _ in range(3):
+        harms['half'](runs.tmp/'thrice'/'checkpoints'/'step_30'/'trainer.json')
+        rc,said = runs('thrice')
+        assert rc==0 and 'step_30 is damaged' in said, said
+    same(runs, 'thrice')
+
+@pytest.mark.parametrize('harm', ['gone','garbage'])
+def test_log_lost(runs, harm):
+    "A log that is lost or has garbage in it: said, what is left is kept, and the weights are the same."
+    name = f'log_{harm}'
+    runs(name, 'class Stop(electra_nb.doctor.Callback):\n    def after_step(self):\n        if self.learn.n_updates==17: os._exit(9)\ncbs = [Stop()]')
+    log = runs.tmp/name/'log.jsonl'
+    if harm=='gone': log.unlink()
+    else:
+        lines = log.read_bytes().splitlines(True)
+        log.write_bytes(b''.join([lines[0],b'5\n{}\n\xff\n',*lines[2:]]))
+    rc,said = runs(name)
+    assert rc==0 and 'log.jsonl has lost' in said, said
+    want,got = weights(runs.tmp/'whole'),weights(runs.tmp/name)
+    assert [k for k in want if not want[k].equal(got[k])]==[]
+    assert (runs.tmp/name/'log.damaged.jsonl').exists()==(harm=='garbage')
