@@ -45,12 +45,12 @@ def expected_glue(
     i = max(i for i,x in enumerate(xs[:-1]) if x<=share)
     return ys[i]+(ys[i+1]-ys[i])*math.log(share/xs[i])/math.log(xs[i+1]/xs[i])
 
-# %% ../nbs/52_budget.ipynb #28510bc3
+# %% ../nbs/52_budget.ipynb #1695b945
 def _span(s): return next((f'{s/k:.1f} {w}' for k,w in ((86400,'days'),(3600,'hours'),(60,'minutes')) if s>=2*k), f'{s:.0f} seconds')
 def _big(n): return next((f'{n/k:,.3g} {w}' for k,w in ((1e9,'billion'),(1e6,'million')) if n>=k), f'{n:,.0f}')
-def _bytes(n): return f'{n/1e9:,.2g} GB' if n>=1e9 else f'{n/1e6:.2g} MB' if n>=1e5 else f'{n/1e3:.2g} kB'
+def _bytes(n): return next((f'{n/k:,.3g} {w}' for k,w in ((1e9,'GB'),(1e6,'MB')) if n>=k), f'{n/1e3:.3g} kB')
 
-# %% ../nbs/52_budget.ipynb #b7b624a9
+# %% ../nbs/52_budget.ipynb #6049125b
 @dataclass(frozen=True)
 class Plan:
     "What a run takes and what it gives."
@@ -71,7 +71,7 @@ class Plan:
     glue:float # what the paper's curve has there; None: no promise
     checkpoint_bytes:int # all checkpoints and both towers, at most
     data_bytes:float # prepared rows; None: unknown
-    memory_bytes:int # peak on a GPU; an estimate on a CPU
+    memory_bytes:int # peak on a GPU; a lower bound on a CPU
     notes:tuple=() # sentences
 
     def rows(self) -> list: # (name, value) in words
@@ -84,14 +84,14 @@ class Plan:
             ('computing', f'{self.flops:.2e} operations'+('' if self.share is None else f", {self.share:.2%} of the paper's for this size")),
             ("the paper's curve", 'no promise' if self.glue is None else f'GLUE {self.glue:.1f} (dev, mean of 8 tasks)'),
             ('disk', f'checkpoints {_bytes(self.checkpoint_bytes)}, prepared text '+known(self.data_bytes, lambda: _bytes(self.data_bytes))),
-            ('memory', f"{_bytes(self.memory_bytes)} {'(estimate, without the libraries)' if self.device=='CPU' else '(measured)'}")]
+            ('memory', f"{_bytes(self.memory_bytes)} {'at least, besides the libraries' if self.device=='CPU' else 'at its peak'}")]
 
     def __str__(self):
         w = max(len(k) for k,_ in self.rows())
         return '\n'.join([*(f'{k:<{w}}  {v}' for k,v in self.rows()), *(f'- {n}' for n in self.notes)])
     def _repr_markdown_(self): return '| | |\n|---|---|\n'+'\n'.join(f'| {k} | {v} |' for k,v in self.rows())+''.join(f'\n\n*{n}*' for n in self.notes)
 
-# %% ../nbs/52_budget.ipynb #0bb9b850
+# %% ../nbs/52_budget.ipynb #1db346c5
 def _notes(size, recipe, took, times, glue):
     out = []
     if times and times>40: out.append(f'The text would be read {times:,.0f} times; after some 40 times a text teaches nothing more. Take more text, or fewer steps.')
@@ -99,7 +99,7 @@ def _notes(size, recipe, took, times, glue):
     if recipe.warmup>=1 and recipe.warmup>recipe.steps: out.append(f'pretrain will refuse this: warmup={recipe.warmup:g} steps are more than the run. Pass warmup=0.06, a share of it.')
     if glue: out.append("The paper's curve was measured on Wikipedia and books, with 10,000 steps of warm-up: on another corpus it is a hope, not a promise.")
     elif size=='small': out.append(f"The paper's curve begins at {min(paper_curve):.2%} of its computing, and holds for its shapes only.")
-    if took.rows<recipe.bs//recipe.accumulate: out.append(f'Timed with {took.rows} of {recipe.bs} rows in a step, and multiplied.')
+    if took.rows<recipe.bs//recipe.accumulate: out.append(f'Timed with {took.rows} of {recipe.bs} rows in a step, and multiplied; a whole step may take a tenth more.')
     return tuple(out)
 
 # %% ../nbs/52_budget.ipynb #704be8e8
