@@ -6,14 +6,15 @@
 __all__ = ['CountOps', 'CountLists', 'demands', 'clock_of', 'matmul_peak', 'callback_seconds', 'fastai_cost', 'claims',
            'bench_steps']
 
-# %% ../nbs/bench_race.ipynb #4c112503
+# %% ../nbs/bench_race.ipynb #0d19faae
 import time, torch
 import pandas as pd
 from collections import Counter
 from collections.abc import Callable
 from .batches import ExamplesDL
 from .bench import ratios, take_turns
-from .bench_step import FastaiStep, check_equal, check_samplers, gpu_variants, make_steps, variants
+from .bench_equal import check_equal, check_samplers
+from .bench_step import FastaiStep, gpu_variants, make_steps, variants
 from .masking import n_slots
 from .recipes import Recipe
 from torch import Tensor
@@ -120,7 +121,7 @@ def fastai_cost(
     difference = dict(median=more.median(), low=more.min(), high=more.max())
     return dict(callbacks=extra/base.median(), log_and_checkpoints=seldom/base.median(), difference=difference, seconds=dict(**each, **rare))
 
-# %% ../nbs/bench_race.ipynb #442512cc
+# %% ../nbs/bench_race.ipynb #f3255f8b
 def claims(
     times:dict, # from `take_turns`
     reference:str, # name of the variant that the others are compared with
@@ -134,11 +135,12 @@ def _add_demands(table, steps, vs, batch, peaks):
     "Columns of a table that follow from counting."
     table['tokens_per_s'] = (batch[1].sum().item()/table.seconds).round(1)
     for k,s in steps.items():
-        if vs[k].mode: continue
-        d = demands(s, batch)
-        for c in ('operations','synchronisations'): table.loc[k,c] = d[c]
-        table.loc[k,'gflop'],table.loc[k,'memory_mb'] = round(d['flops']/1e9, 2),round(d['memory']/1e6, 1)
-        table.loc[k,'share_of_peak'] = round(d['flops']/table.seconds[k]/peaks[vs[k].bf16], 3)
+        d = dict(flops=lean) if vs[k].mode else demands(s, batch)
+        if k=='fused optimizer (lean)': lean = d['flops'] # a compiled step hides its products
+        for c in ('operations','synchronisations','memory'): table.loc[k,c] = d.get(c)
+        table.loc[k,'gflop'],table.loc[k,'share_of_peak'] = round(d['flops']/1e9, 2),round(d['flops']/table.seconds[k]/peaks[vs[k].bf16], 3)
+    table['memory_mb'] = (table.pop('memory').astype(float)/1e6).round(1)
+    return table.astype(object).where(table.notna(), None)
 
 def bench_steps(
     recipe:Recipe, # shape, batch size, length
@@ -158,7 +160,7 @@ def bench_steps(
     times = take_turns({k:lambda s=s: [s(batch) for _ in range(n)] for k,s in steps.items()}, rounds, clock)
     times,after = {k:[t/n for t in ts] for k,ts in times.items()},peak()
     table,refused = claims(times, 'reference')
-    _add_demands(table, steps, vs, batch, {b:max(before[b], after[b]) for b in before})
+    table = _add_demands(table, steps, vs, batch, {b:max(before[b], after[b]) for b in before})
     inside = "lean, in fastai's Learner"
     cost = fastai_cost(steps[inside], batch, times['fused optimizer (lean)'], times[inside], clock)
     steps[inside].bar.after_fit()
