@@ -32,7 +32,7 @@ def grad_gap(
     floor = 1e-3*torch.stack([g.norm() for g in a.values()]).norm()
     return max(((g-b[k]).norm()/torch.maximum(g.norm(), floor)).item() for k,g in a.items())
 
-# %% ../nbs/bench_equal.ipynb #02bdb1b1
+# %% ../nbs/bench_equal.ipynb #b1e5d310
 def check_equal(
     vs:dict, # name -> `Variant`; the first is the reference
     recipe:Recipe,
@@ -50,7 +50,7 @@ def check_equal(
             sampled = torch.randint(len(tok), given[1].shape, device=batch[0].device)
         loss,grads = _fed(step, batch, *given, sampled)
         ref = ref or (loss,grads)
-        res[k] = dict(loss=abs(loss/ref[0]-1), grads=grad_gap(ref[1], grads), bars=(1e-2,.05) if v.bf16 else (1e-6,1e-5))
+        res[k] = dict(loss=abs(loss/ref[0]-1), grads=grad_gap(ref[1], grads), bars=(1e-2,.15) if v.bf16 else (1e-6,1e-5))
     for k,v in ((k,v) for k,v in vs.items() if v.fastai):
         gap = _whole_steps(v, calm, tok, rows, batch, device)
         res[k] = dict(loss=gap, grads=0., bars=(1e-2 if v.bf16 else 1e-6,0.))

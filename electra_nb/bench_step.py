@@ -98,7 +98,7 @@ gpu_variants = {'bf16':Variant(bf16=True), "bf16, in fastai's Learner":Variant(b
     'bf16, compiled':Variant(bf16=True, mode='default'), 'bf16, CUDA graphs':Variant(bf16=True, mode='reduce-overhead'),
     'bf16, CUDA graphs, no dropout':Variant(bf16=True, mode='reduce-overhead', changes=none, same=False)}
 
-# %% ../nbs/bench_step.ipynb #cad8ce4c
+# %% ../nbs/bench_step.ipynb #ea5ab7a5
 class Step:
     "One variant with its own copy of the same weights."
     def __init__(self,
@@ -118,10 +118,11 @@ class Step:
 
     def mask(self, batch): return mask_tokens(batch[0], batch[1], self.special, self.tok.mask_token_id, self.recipe)
     def loss(self, batch, masked, slots, weights):
-        with torch.autocast('cuda', torch.bfloat16) if self.v.bf16 else nullcontext():
+        with torch.autocast(self.device, torch.bfloat16) if self.v.bf16 else nullcontext():
             return self.v.loss(self.run, (*batch,masked,slots), weights, self.recipe)
 
     def __call__(self, batch):
+        if self.v.mode: torch.compiler.cudagraph_mark_step_begin()
         for g in self.opt.param_groups: g['lr'] = lr_at(self.n, self.recipe.steps, self.recipe.lr, self.recipe.warmup)
         loss = self.loss(batch, *self.mask(batch))
         loss.backward()
