@@ -121,7 +121,7 @@ def fastai_cost(
     difference = dict(median=more.median(), low=more.min(), high=more.max())
     return dict(callbacks=extra/base.median(), log_and_checkpoints=seldom/base.median(), difference=difference, seconds=dict(**each, **rare))
 
-# %% ../nbs/bench_race.ipynb #f3255f8b
+# %% ../nbs/bench_race.ipynb #3804cec6
 def claims(
     times:dict, # from `take_turns`
     reference:str, # name of the variant that the others are compared with
@@ -134,6 +134,7 @@ def claims(
 def _add_demands(table, steps, vs, batch, peaks):
     "Columns of a table that follow from counting."
     table['tokens_per_s'] = (batch[1].sum().item()/table.seconds).round(1)
+    lean = 0
     for k,s in steps.items():
         d = dict(flops=lean) if vs[k].mode else demands(s, batch)
         if k=='fused optimizer (lean)': lean = d['flops'] # a compiled step hides its products

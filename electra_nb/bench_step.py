@@ -6,11 +6,12 @@
 __all__ = ['attention', 'none', 'variants', 'gpu_variants', 'reference_sample', 'reference_loss', 'LoopAdam', 'own_loss',
            'Variant', 'Step', 'FastaiStep', 'make_steps']
 
-# %% ../nbs/bench_step.ipynb #cffdc78c
+# %% ../nbs/bench_step.ipynb #48e584c9
 import time, torch, torch.nn.functional as F
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from .deadline import Deadline
 from .doctor import Doctor
 from .logs import LogSteps
 from .masking import mask_tokens
@@ -132,7 +133,7 @@ class Step:
         self.n += 1
         return loss.detach()
 
-# %% ../nbs/bench_step.ipynb #7f56146e
+# %% ../nbs/bench_step.ipynb #a19f70c6
 class FastaiStep:
     "The step in the midst of a `fit`."
     def __init__(self,
@@ -149,11 +150,11 @@ class FastaiStep:
         self.learn = learn = pretrain_learner(*rows, tok, rtd(*towers, tok, self.recipe, self.recipe, self.recipe), self.recipe, self.recipe, device)
         self.model,self.i = learn.model,0
         self.log = LogSteps(self.home/'log.jsonl', recipe.log_every, recipe.steps, recipe.accumulate)
-        self.saver = SaveSteps(self.home, tok, self.recipe, self.log)
+        self.saver = SaveSteps(self.home, tok, self.recipe)
         learn.create_opt()
-        learn.n_updates,learn.epoch,learn.n_epoch,learn.dl = 0,0,1,learn.dls.train
+        learn.n_updates,learn.last_step,learn.epoch,learn.n_epoch,learn.dl = 0,recipe.steps,0,1,learn.dls.train
         self.bar = StepBar(recipe.steps, 'bench', leave=False)
-        watch = [self.bar,KeepBad(self.home, tok),DrawCurves(self.home),Doctor(self.home)]
+        watch = [self.bar,KeepBad(self.home, tok),Deadline(),DrawCurves(self.home),Doctor(self.home)]
         learn.remove_cb(learn.progress)
         learn.add_cbs([Stretch(recipe.steps, eval_interval(recipe)),WarmupDecay(recipe.steps, self.recipe),RestoreScaler(),self.log,self.saver,*watch])
         for e in ('before_fit','before_epoch','before_train'): learn(e)

@@ -75,7 +75,7 @@ def _random_learner(recipe, vocab_size, device):
         model = get_models(recipe, len(tok), tok.pad_token_id)
         return pretrain_learner(*sets, tok, rtd(*model, tok, recipe, recipe, recipe), replace(recipe, eval_every=10**6, eval_batches=2), recipe, device)
 
-# %% ../nbs/08e_cost.ipynb #8ad1e08d
+# %% ../nbs/08e_cost.ipynb #9bc7ad20
 def kept_bytes(
     learn:Learner, # from `pretrain_learner`
 ) -> int: # bytes
@@ -88,7 +88,7 @@ def kept_bytes(
         seen.add(s.data_ptr())
         return t
     xb,weights = learn.mask_tokens.mask(*learn.dls.train.one_batch())
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t): loss = learn.rtd_loss.loss(learn.model(*xb), weights)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t): _ = learn.rtd_loss.loss(learn.model(*xb), weights)
     return n
 
 # %% ../nbs/08e_cost.ipynb #8b927f8b

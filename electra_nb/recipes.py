@@ -96,7 +96,7 @@ def recipe_from_file(
     if not (isinstance(info, dict) and info.get('size') in recipes and isinstance(info.get('recipe'), dict)): raise ValueError(f"{path} is no recipe.json of a run")
     return info['size'],{**info['recipe'], **{k:v for k,v in options.items() if v is not None}}
 
-# %% ../nbs/08a_recipes.ipynb #43151f91
+# %% ../nbs/08a_recipes.ipynb #21efc844
 def option_docs(
     parts:tuple=parts, # dataclasses
 ) -> dict: # name -> (part, type, comment)
@@ -114,7 +114,7 @@ def explicit(
     def _explicit(f):
         sig = inspect.signature(f)
         named = [p for p in sig.parameters.values() if p.kind!=p.VAR_KEYWORD]
-        extra = [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=t) for k,(_,t,_) in docs.items()]
+        extra = [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=t) for k,(_,t,_) in docs.items() if k not in sig.parameters]
         f.__signature__ = sig.replace(parameters=[*named,*extra])
         f.__doc__ = f.__doc__+"\n\nConstants of the recipe, each with the recipe's own value unless it is given:\n"+'\n'.join(f'{k}: {c}' for k,(_,_,c) in docs.items())
         return f

@@ -1,11 +1,11 @@
-"Runs that are long enough to be judged: healthy ones must not be called ill, and each fault must get its right name."
+"Runs that are long enough to be judged: a healthy one must not be called ill, and each fault must get its right name. The rest is in `08d_doctor`."
 import json, os, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-wikipedia = Path(__file__).parent.parent.parent/'shared'/'data'/'corpus'
+wikipedia = Path(__file__).parent.parent.parent/'shared'/'data'/'corpus'/'wikipedia-en'/'wiki-000.txt.xz'
 code = """
 import json, sys, torch
 from electra_nb import diagnose, pretrain
@@ -36,10 +36,10 @@ found = diagnose(name)
 print(json.dumps([found.names, found.line()]))
 """
 settled,mature = (dict(steps=n, bs=16, eval_every=n//4, eval_batches=25, threads=1) for n in (460,1100))
-cases = dict(healthy=(mature,[],[]), shuffled=(mature,['Shuffle'],['generator not beyond word frequencies']), deaf=(mature,['Deaf'],['discriminator predicts only original']),
-    another_seed=(dict(settled, seed=1),[],[]), high=(dict(settled, lr=.05),[],['learning rate too high']), very_high=(dict(settled, lr=.7),[],['learning rate too high']),
-    low=(dict(settled, lr=2e-6),[],['learning rate too low']), hot=(dict(settled, temperature=100.),[],['fakes nearly always differ']))
-if wikipedia.exists(): cases['wikipedia'] = (dict(settled, corpus=str(wikipedia)),[],[])
+cases = dict(shuffled=(mature,['Shuffle'],['generator not beyond word frequencies']), deaf=(mature,['Deaf'],['discriminator predicts only original']),
+    high=(dict(settled, lr=.05),[],['learning rate too high']), low=(dict(settled, lr=2e-6),[],['learning rate too low']),
+    hot=(dict(settled, temperature=100.),[],['fakes nearly always differ']), healthy=(dict(settled, seed=1),[],[]))
+if wikipedia.exists(): cases['healthy'] = (dict(settled, corpus=str(wikipedia)),[],[])
 
 @pytest.fixture(scope='module')
 def diagnoses(tmp_path_factory):
