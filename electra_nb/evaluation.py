@@ -6,25 +6,25 @@
 __all__ = ['paper_columns', 'references', 'read_ledger', 'append_line', 'mean_interval', 'groups', 'summarize', 'paper_table',
            'plot_scores', 'compare']
 
-# %% ../nbs/12_evaluation.ipynb #e72fa662
+# %% ../nbs/12_evaluation.ipynb #3abe2589
 import json, math, os, warnings
 import numpy as np, pandas as pd
 from collections.abc import Iterable
-from .logs import read_log
+from .logs import read_objects
 from matplotlib.figure import Figure
 from pathlib import Path
 from scipy.stats import bootstrap, false_discovery_control, permutation_test, ttest_ind
 
-# %% ../nbs/12_evaluation.ipynb #9d6bcc25
+# %% ../nbs/12_evaluation.ipynb #0ad86b06
 def read_ledger(
     path:str, # `results.jsonl`, or the folder that holds it
 ) -> list: # dictionaries
     "The whole lines of a ledger."
     path = Path(path)
     path = path/'results.jsonl' if path.is_dir() else path
-    lines,whole = read_log(path),path.read_bytes().count(b'\n') if path.exists() else 0
-    if len(lines)<whole: raise ValueError(f"{path.name}:{len(lines)+1} is no JSON object: mend or delete this line, and the same call goes on")
-    return lines
+    lines,whole = read_objects(path),path.read_bytes().count(b'\n') if path.exists() else 0
+    if None in lines[:whole]: raise ValueError(f"{path.name}:{lines.index(None)+1} is no JSON object: mend or delete this line, and the same call goes on")
+    return [l for l in lines if l is not None]
 
 def append_line(
     path:str, # `results.jsonl`
