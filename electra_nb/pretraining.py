@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['option_groups', 'pretrain', 'make_parser', 'cli']
 
-# %% ../nbs/09_pretraining.ipynb #35122d26
+# %% ../nbs/09_pretraining.ipynb #230457a2
 import argparse, json, os, signal, sys, tempfile, time, torch
 from dataclasses import replace
 from .checkpoints import checkpoint_state, newest_checkpoint
@@ -14,7 +14,7 @@ from .corpus import get_corpus, iterable_corpus
 from .deadline import shorten, steps_for
 from .doctor import Doctor, data_facts, diagnose
 from .examples import build_examples, report_card
-from .files import damage, only_writer, write_file, write_folder
+from .files import damage, only_writer, read_json, write_file, write_folder
 from .logs import logger, quiet
 from .model import count_parameters, get_models, save_tower
 from .recipes import explicit, make_recipe, recipe_docs, recipe_from_file
@@ -48,7 +48,7 @@ def _check_idle(given, source):
     idle = [k for k in own if given.get(k) is not None]
     if source is not None and idle: raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r}: leave one of them out, or pass another tokenizer=")
 
-# %% ../nbs/09_pretraining.ipynb #40b70ee9
+# %% ../nbs/09_pretraining.ipynb #b3277397
 def _measure(recipe, tok, sets, device, n=5):
     "Seconds a step takes here, and the `Learner` that was tried, which is not used further."
     threads = torch.get_num_threads()
@@ -65,7 +65,7 @@ def _measure(recipe, tok, sets, device, n=5):
 def _fit_hours(recipe, given, tok, sets, device, out, began):
     "The recipe of a run with a deadline: that of its folder, or one with the steps that fit."
     path = out/'recipe.json'
-    there = json.loads(path.read_text())['recipe'] if path.exists() else {}
+    there = read_json(path, ('recipe',))['recipe'] if path.exists() else {}
     if there.get('hours')==recipe.hours: return replace(recipe, **{k:there[k] for k in ('steps','warmup','eval_every')})
     took,_ = _measure(recipe, tok, sets, device)
     evaluations = 20*min(recipe.eval_batches, 1+len(sets[1])//recipe.bs)*.6*took # a batch of an evaluation takes about .6 of a step
@@ -79,7 +79,7 @@ def _learner(recipe, tok, train_set, valid_set, device):
     gen,disc = get_models(recipe, len(tok), tok.pad_token_id)
     return pretrain_learner(train_set, valid_set, tok, rtd(gen, disc, tok, recipe, recipe, recipe), recipe, recipe, device)
 
-# %% ../nbs/09_pretraining.ipynb #c38bba6e
+# %% ../nbs/09_pretraining.ipynb #905eed28
 @explicit(recipe_docs())
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
@@ -121,6 +121,7 @@ def pretrain(
         with only_writer(out): pass
     tok,*sets,card = _prepare(recipe, c, tokenizer, out, cache)
     if recipe.hours: recipe = _fit_hours(recipe, given, tok, sets, device, out, began)
+    card['epochs'] = round(recipe.steps*recipe.bs/len(sets[0]), 4)
     learn = _learner(recipe, tok, *sets, device)
     n = count_parameters(learn.model.generator, learn.model.discriminator)
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
