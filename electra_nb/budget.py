@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['paper_flops', 'paper_curve', 'expected_glue', 'Plan', 'plan', 'plot_plan', 'cli']
 
-# %% ../nbs/52_budget.ipynb #b0c9e910
+# %% ../nbs/52_budget.ipynb #0d403b28
 import math, torch
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from .commands import function_parser, run_command
 from .corpus import get_corpus
-from .cost import step_flops, text_bytes, text_size, time_step
-from .deadline import shorten, steps_for
+from .cost import fit_hours, step_flops, text_bytes, text_size, time_step
+from .deadline import steps_for
 from .model import ModelConfig
 from .pretraining import option_groups
 from .recipes import explicit, make_recipe, recipe_docs, recipe_from_file, recipes
@@ -120,15 +120,12 @@ def plan(
     took = time_step(recipe, text.vocab_size, device)
     return _plan(size, recipe, hours, device, c.name, text if whole or n_bytes else text._replace(tokens=None), took, given)
 
-# %% ../nbs/52_budget.ipynb #b46ab899
+# %% ../nbs/52_budget.ipynb #6efb6e11
 def _plan(size, recipe, hours, device, name, text, took, given={}):
     "All that follows from the length of the text and the duration of a step."
     known,batch_rows = text.tokens is not None,recipe.bs//recipe.accumulate
     n_eval = min(recipe.eval_batches, math.ceil(text.rows*recipe.valid/batch_rows)) if known else recipe.eval_batches
-    if hours is not None:
-        every,each = given.get('eval_every'),n_eval*took.evaluation
-        steps = steps_for(hours, took.step+each/every) if every else steps_for(max(hours/2, hours-21*each/3600), took.step)
-        recipe = shorten(recipe, steps, given)
+    if hours is not None: recipe = fit_hours(recipe, hours, took, n_eval, given)
     steps,train = recipe.steps,recipe.steps*took.step+math.ceil(recipe.steps/eval_interval(recipe))*n_eval*took.evaluation
     tokens = recipe.bs*recipe.max_len*(1-text.padding)
     times = steps*recipe.bs/text.rows if known else None

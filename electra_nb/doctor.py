@@ -159,7 +159,7 @@ def _rate_low(c):
     usual,lr = recipes[c.size].lr,c.recipe['lr']
     if c.settled and lr<usual/20 and (c.unigram or c.blind): return f"lr={lr:g} is a {usual/lr:.0f}th of that of the recipe {c.size!r}, and nothing is learned"
 
-# %% ../nbs/08d_doctor.ipynb #b7c08344
+# %% ../nbs/08d_doctor.ipynb #9e691b40
 @rule('fakes never differ', 'raise the temperature; see that the generator gets the masked text, and not the original')
 def _never(c):
     share = c.recipe['mask_prob']
@@ -168,7 +168,9 @@ def _never(c):
 @rule('fakes nearly always differ', 'lower the temperature; see that samples are drawn from the generator')
 def _always(c):
     v = c.v
-    if c.settled and not c.recipe['disallow_correct'] and v['sampled_accuracy']<min(.01, v['mlm_accuracy']/5): return f"the sample equals the original in {v['sampled_accuracy']:.2%} of the cases, the generator's likeliest token in {v['mlm_accuracy']:.0%}"
+    expected = v.get('expected_accuracy', 0)
+    if expected*v.get('slots', 0)>20 and not c.recipe['disallow_correct'] and v['sampled_accuracy']<expected/4:
+        return f"the sample equals the original in {v['sampled_accuracy']:.2%} of the cases, where the generator's probabilities promise {expected:.2%}"
 
 # %% ../nbs/08d_doctor.ipynb #6c8afced
 @rule('discriminator predicts only original', 'see whether the generator learns; try a lower lr, a smaller generator_size, or more steps', symptom=True)

@@ -64,7 +64,7 @@ def trim_log(
     write_file(path, ''.join(json.dumps(l)+'\n' for l in lines))
     return lines
 
-# %% ../nbs/07c_logs.ipynb #eaa6f349
+# %% ../nbs/07c_logs.ipynb #ef9e4792
 _logged = ('loss','gen_loss','disc_loss','tokens','grad_norm')
 
 def batch_mark(
@@ -73,6 +73,7 @@ def batch_mark(
     "A mark that tells batches apart."
     return xxh3_64_hexdigest(ids.cpu().numpy().tobytes())
 
+# %% ../nbs/07c_logs.ipynb #3b330ad0
 class LogSteps(Callback):
     "Write means of the losses to `log.jsonl` every few steps, and the metrics at each evaluation."
     order = Recorder.order+1

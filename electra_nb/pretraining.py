@@ -5,13 +5,14 @@
 # %% auto #0
 __all__ = ['option_groups', 'pretrain', 'make_parser', 'cli']
 
-# %% ../nbs/09_pretraining.ipynb #230457a2
+# %% ../nbs/09_pretraining.ipynb #db96fe60
 import argparse, json, os, signal, sys, tempfile, time, torch
 from dataclasses import replace
 from .checkpoints import checkpoint_state, newest_checkpoint
 from .commands import function_parser, run_command
 from .corpus import get_corpus, iterable_corpus
-from .deadline import shorten, steps_for
+from .cost import fit_hours, time_step
+from .deadline import steps_for
 from .doctor import Doctor, data_facts, diagnose
 from .examples import build_examples, report_card
 from .files import damage, only_writer, read_json, write_file, write_folder
@@ -48,31 +49,17 @@ def _check_idle(given, source):
     idle = [k for k in own if given.get(k) is not None]
     if source is not None and idle: raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r}: leave one of them out, or pass another tokenizer=")
 
-# %% ../nbs/09_pretraining.ipynb #b3277397
-def _measure(recipe, tok, sets, device, n=5):
-    "Seconds a step takes here, and the `Learner` that was tried, which is not used further."
-    threads = torch.get_num_threads()
-    if recipe.threads: torch.set_num_threads(recipe.threads)
-    learn = _learner(replace(recipe, eval_every=n, eval_batches=1), tok, *sets, device)
-    with learn.no_bar(), learn.no_logging():
-        learn.fit(1)
-        start = time.perf_counter()
-        learn.fit(1)
-        took = (time.perf_counter()-start)/n
-    torch.set_num_threads(threads)
-    return took,learn
-
+# %% ../nbs/09_pretraining.ipynb #2cbc849d
 def _fit_hours(recipe, given, tok, sets, device, out, began):
     "The recipe of a run with a deadline: that of its folder, or one with the steps that fit."
     path = out/'recipe.json'
     there = read_json(path, ('recipe',))['recipe'] if path.exists() else {}
     if there.get('hours')==recipe.hours: return replace(recipe, **{k:there[k] for k in ('steps','warmup','eval_every')})
-    took,_ = _measure(recipe, tok, sets, device)
-    evaluations = 20*min(recipe.eval_batches, 1+len(sets[1])//recipe.bs)*.6*took # a batch of an evaluation takes about .6 of a step
-    left = recipe.hours*3600-(time.perf_counter()-began)
-    steps = steps_for(max(1., left/2, left-evaluations)/3600, took)
-    logger.info(f'deadline: about {steps:,} steps of {took:.3g} s in {recipe.hours:g} hours, reading the text {steps*recipe.bs/len(sets[0]):.2g} times; the plan is corrected at each evaluation')
-    return shorten(recipe, steps, given)
+    took = time_step(recipe, len(tok), device)
+    left = recipe.hours-(time.perf_counter()-began)/3600
+    fit = fit_hours(recipe, max(left, 1/3600), took, min(recipe.eval_batches, 1+len(sets[1])//recipe.bs), given)
+    logger.info(f'deadline: about {fit.steps:,} steps of {took.step:.3g} s in {recipe.hours:g} hours, reading the text {fit.steps*recipe.bs/len(sets[0]):.2g} times; the plan is corrected at each evaluation')
+    return fit
 
 def _learner(recipe, tok, train_set, valid_set, device):
     torch.manual_seed(recipe.seed)
@@ -154,7 +141,7 @@ def _run(size, recipe, out, c, tok, card, learn, max_hours, cbs, began):
     logger.info(f'  python -c "{code}"')
     return learn
 
-# %% ../nbs/09_pretraining.ipynb #942e62d3
+# %% ../nbs/09_pretraining.ipynb #965958ce
 def _dry_run(size, recipe, c, tokenizer, device):
     "Report on a run without starting it."
     n_chars = max(3_000_000, 10*recipe.bs*recipe.max_len)
@@ -162,7 +149,8 @@ def _dry_run(size, recipe, c, tokenizer, device):
     with tempfile.TemporaryDirectory() as tmp:
         small = replace(recipe, valid=max(recipe.valid, .05))
         tok,*sets,_ = _prepare(small, head, c.tokenizer if tokenizer is None else tokenizer, None, tmp)
-        took,learn = _measure(recipe, tok, sets, device)
+        learn = _learner(replace(recipe, eval_every=3, eval_batches=1), tok, *sets, device)
+    took = time_step(recipe, len(tok), device).step
     steps = steps_for(recipe.hours, took) if recipe.hours else recipe.steps
     logger.info(f"dry run of {size}, on the first {n_chars/1e6:g} million characters at most: about {took:.3g} s a step, {took*steps/3600:.3g} hours for {steps:,} steps; nothing was written")
     return learn

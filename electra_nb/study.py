@@ -6,12 +6,13 @@
 __all__ = ['read_json', 'check_study', 'claim_study', 'check_rows', 'run_name', 'best_seeds', 'save_best', 'prune_models',
            'write_predictions', 'saved_task', 'answer', 'decide', 'Study']
 
-# %% ../nbs/12b_study.ipynb #2b0c68b4
+# %% ../nbs/12b_study.ipynb #2534cffa
 import json, numpy as np, os, pandas as pd, shutil, torch
 from dataclasses import asdict, replace
 from .classifier import TaskLoss, encoder_tokenizer, load_classifier, save_classifier
 from .evaluation import compare, paper_table, plot_scores, read_ledger, summarize
 from .features import Features, FeaturesDL
+from .files import write_file
 from .labels import read_table, table_rows
 from .logs import logger
 from .scores import score
@@ -48,7 +49,7 @@ def check_study(
     diff = [f'{k}: there {a.get(k)!r}, asked for {b.get(k)!r}' for k in {**a, **b} if a.get(k)!=b.get(k) and k not in ('threads','model')]
     if diff: raise ValueError(f"{out} holds a study of another kind; pass another out=. Differences:\n  "+'\n  '.join(diff))
 
-# %% ../nbs/12b_study.ipynb #530af481
+# %% ../nbs/12b_study.ipynb #9f4590ec
 def claim_study(
     out:Path, # folder
     identity:dict, # as for `check_study`
@@ -57,9 +58,7 @@ def claim_study(
     check_study(out, identity)
     if (out/'study.json').exists(): return
     out.mkdir(parents=True, exist_ok=True)
-    tmp = out/'.study.tmp'
-    tmp.write_text(json.dumps(identity, indent=1))
-    os.replace(tmp, out/'study.json')
+    write_file(out/'study.json', json.dumps(identity, indent=1))
 
 def check_rows(
     lines:list, # of the ledger
@@ -115,7 +114,7 @@ def prune_models(
     for p in (out/'models').glob(run_name(task, start, '*')):
         if p.name not in best: shutil.rmtree(p)
 
-# %% ../nbs/12b_study.ipynb #08869f20
+# %% ../nbs/12b_study.ipynb #d44d0735
 def write_predictions(
     path:Path, # .tsv to write
     task:Task,
@@ -127,9 +126,8 @@ def write_predictions(
     path.parent.mkdir(parents=True, exist_ok=True)
     name = lambda v: task.labels[int(v)] if task.labels else f'{float(v):.5f}'
     columns = dict(label=map(name, rows.y), prediction=map(name, pred), **{f'p_{l}':act[:,i].round(6) for i,l in enumerate(task.labels)})
-    tmp = path.with_name(f'.{path.name}.tmp')
-    pd.DataFrame({k:list(v) for k,v in columns.items()}).to_csv(tmp, sep='\t', index_label='index')
-    os.replace(tmp, path)
+    table = pd.DataFrame({k:list(v) for k,v in columns.items()})
+    write_file(path, table.to_csv(sep='\t', index_label='index'))
 
 # %% ../nbs/12b_study.ipynb #5b5843e0
 def saved_task(

@@ -5,9 +5,10 @@
 # %% auto #0
 __all__ = ['official_files', 'answer_file', 'check_answers', 'write_submission']
 
-# %% ../nbs/12a_submission.ipynb #d7b9bb05
-import io, os, zipfile
+# %% ../nbs/12a_submission.ipynb #874b2dd0
+import io, zipfile
 import numpy as np
+from .files import write_file
 from .tasks import Task, tasks
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def answer_file(
     words = [task.labels[int(i)] for i in pred] if task.labels else [f'{s:.3f}' for s in np.clip(pred, *task.scale)]
     return 'index\tprediction\n'+''.join(f'{i}\t{w}\n' for i,w in enumerate(words))
 
-# %% ../nbs/12a_submission.ipynb #eca14966
+# %% ../nbs/12a_submission.ipynb #956587b1
 official_files = {s.submit:(k,s.n) for k,t in tasks.items() for s in t.splits.values() if s.submit} # name -> (task, rows)
 
 def check_answers(
@@ -52,8 +53,6 @@ def write_submission(
         for name,pred in predictions.items(): z.writestr(name, answer_file(tasks[official_files[name][0]], pred))
     with zipfile.ZipFile(buffer) as z:
         for name in z.namelist(): check_answers(name, z.read(name).decode())
-    tmp = path.with_name(f'.{path.name}.tmp')
     path.parent.mkdir(parents=True, exist_ok=True)
-    tmp.write_bytes(buffer.getvalue())
-    os.replace(tmp, path)
+    write_file(path, buffer.getvalue())
     return [f for f in official_files if f not in predictions]

@@ -257,7 +257,7 @@ def run_mark(
     settings = {k:v for c in cfgs for k,v in asdict(c).items() if k not in free}
     return hash_texts([learn.dls.train.examples.path.name, json.dumps(settings, sort_keys=True)])
 
-# %% ../nbs/08_training.ipynb #1d594421
+# %% ../nbs/08_training.ipynb #818c014d
 def train(
     learn:Learner, # from `pretrain_learner`
     run:str, # run folder: log, curves and checkpoints go there
@@ -304,6 +304,7 @@ def train(
     save_curves(run)
     return saver.reason if learn.n_updates<learn.last_step else ''
 
+# %% ../nbs/08_training.ipynb #753f58b8
 class DrawCurves(Callback):
     "Draw `curves.png` after each evaluation."
     order = LogSteps.order+1

@@ -28,7 +28,7 @@ def tower_norms(
     clipped = torch.stack(list(norms.values())).norm()
     return {k:n*total/clipped for k,n in norms.items()}
 
-# %% ../nbs/07b_watch.ipynb #2700d564
+# %% ../nbs/07b_watch.ipynb #b1f91bb1
 class KeepBad(Callback):
     "Keep the first batch whose loss or gradient is not finite."
     order,run_valid = ClipGrads.order+1,False
@@ -47,14 +47,12 @@ class KeepBad(Callback):
         losses = dict(loss=self.loss.detach(), gen_loss=parts.gen, disc_loss=parts.disc, grad_norm=zero)
         self.now = dict(ids=ids, lens=lens, n_a=n_a, masked=masked, slots=slots, weights=self.yb[0], sampled=self.pred.sampled, corrupted=self.pred.corrupted,
             is_replaced=self.pred.is_replaced, **losses, **host)
-        self.choose(self.now['loss'])
+        if self.accumulate>1: self.choose(self.now['loss'])
 
     def after_step(self):
-        if self.learn.step_skipped: return
-        norm = self.learn.clip_grads.norm.detach()
+        norm = self.now['grad_norm'] if self.learn.step_skipped else self.learn.clip_grads.norm.detach()
         self.now = {**self.now, 'grad_norm':norm}
-        self.choose(norm)
-        self.kept = {**self.kept, 'grad_norm':torch.where(self.kept['updates_before']==self.now['updates_before'], norm, self.kept['grad_norm'])}
+        self.choose(self.now['loss']+norm)
 
     def choose(self, x):
         "Keep this batch if `x` is the first number that is not finite."
@@ -78,6 +76,7 @@ class KeepBad(Callback):
         if self.tok is not None: about['text'] = [self.tok.decode(r[:n]) for r,n in zip(t['ids'], t['lens'])]
         (folder/'about.json').write_text(json.dumps(about, indent=1, ensure_ascii=False))
 
+# %% ../nbs/07b_watch.ipynb #b94f9ac7
 def bad_words(
     run:str, # run folder
 ) -> str: # empty if there is no bad batch
