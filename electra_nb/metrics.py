@@ -54,7 +54,7 @@ def _recall_at(pos, neg, n):
     part = ((n-(both-pos-neg))/(pos+neg).clamp(min=1e-9)).clamp(0, 1)
     return ((pos*part).sum()/pos.sum()).item() if pos.sum()>0 else 0.
 
-# %% ../nbs/07a_metrics.ipynb #24d19101
+# %% ../nbs/07a_metrics.ipynb #83921750
 _sums = 'slots mlm_nll mlm_hit sample_hit true_prob hidden hidden_hit tokens disc_nll examples example_nll right called replaced called_right'.split()
 
 class RTDMetrics:
@@ -75,8 +75,8 @@ class RTDMetrics:
         y,real,prob = out.is_replaced.float(),out.real.float(),out.logits.float().sigmoid()
         bce = torch.nn.functional.binary_cross_entropy_with_logits(out.logits.float(), y, reduction='none')*real
         called,hit = (out.logits>0)*real,(out.mlm_preds==targets)*weights
-        new = [weights.sum(), (out.nll*weights).sum(), hit.sum(), ((out.sampled==targets)*weights).sum(), ((-out.nll).exp()*weights).sum(), (hidden*weights).sum(), (hit*hidden).sum(),
-            real.sum(), bce.sum(), real.new_tensor(len(y)), (bce.sum(1)/(real.sum(1)+1e-6)).sum(), (((out.logits>0)==(y>0))*real).sum(),
+        new = [weights.sum(), (out.nll*weights).sum(), hit.sum(), ((out.sampled==targets)*weights).sum(),
+            ((-out.nll).exp()*weights).sum(), (hidden*weights).sum(), (hit*hidden).sum(), real.sum(), bce.sum(), real.new_tensor(len(y)), (bce.sum(1)/(real.sum(1)+1e-6)).sum(), (((out.logits>0)==(y>0))*real).sum(),
             called.sum(), (y*real).sum(), (called*y).sum()]
         new = torch.stack([x.double() for x in new])
         self.sums = new if self.sums is None else self.sums+new
@@ -99,12 +99,12 @@ class RTDMetrics:
         p = share('replaced', 'tokens')
         spared = 1-(s['called']-s['called_right'])/max(1, s['tokens']-s['replaced'])
         return dict(slots=s['slots'], hidden=share('hidden', 'slots'), mlm_loss=share('mlm_nll', 'slots'), mlm_accuracy=share('mlm_hit', 'slots'), mask_accuracy=share('hidden_hit', 'hidden'),
-            sampled_accuracy=share('sample_hit', 'slots'), expected_accuracy=share('true_prob', 'slots'), balanced_accuracy=(share('called_right', 'replaced')+spared)/2, disc_loss=share('disc_nll', 'tokens'), disc_floor=base_rate_loss(p), replaced=p,
-            disc_auc=roc_area(*hists['own']), probe_auc=roc_area(*hists['probe']) if 'probe' in hists else float('nan'),
+            sampled_accuracy=share('sample_hit', 'slots'), expected_accuracy=share('true_prob', 'slots'), balanced_accuracy=(share('called_right', 'replaced')+spared)/2,
+            disc_loss=share('disc_nll', 'tokens'), disc_floor=base_rate_loss(p), replaced=p, disc_auc=roc_area(*hists['own']), probe_auc=roc_area(*hists['probe']) if 'probe' in hists else float('nan'),
             disc_accuracy=share('right', 'tokens'), disc_precision=share('called_right', 'called'), disc_recall=share('called_right', 'replaced'),
             base_rate_recall=_recall_at(*hists['own'], s['replaced']), example_disc_loss=share('example_nll', 'examples'), padded_disc_auc=roc_area(*hists['padded']))
 
-# %% ../nbs/07a_metrics.ipynb #93cff12f
+# %% ../nbs/07a_metrics.ipynb #327c183f
 signs = ('wrong_labels','outside','on_padding','padded_loss') # metrics that are 0 in a sound training
 
 class Signs:
@@ -136,7 +136,8 @@ class Signs:
     def compute(self) -> dict: # name -> float
         "Read all sums."
         tokens,hidden,nll,unigram,labels,outside,padding,padded,batches = self.sums.tolist()
-        return dict(mask_loss=nll/max(1, hidden), unigram_loss=unigram/max(1, hidden), wrong_labels=labels/tokens, outside=outside/tokens, on_padding=padding/tokens, padded_loss=padded/batches)
+        learned = dict(mask_loss=nll/max(1, hidden), unigram_loss=unigram/max(1, hidden))
+        return dict(learned, wrong_labels=labels/tokens, outside=outside/tokens, on_padding=padding/tokens, padded_loss=padded/batches)
 
 # %% ../nbs/07a_metrics.ipynb #d69f1533
 class EvalTowers(Callback):
