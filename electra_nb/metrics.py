@@ -54,7 +54,7 @@ def _recall_at(pos, neg, n):
     part = ((n-(both-pos-neg))/(pos+neg).clamp(min=1e-9)).clamp(0, 1)
     return ((pos*part).sum()/pos.sum()).item() if pos.sum()>0 else 0.
 
-# %% ../nbs/07a_metrics.ipynb #8ab62d6e
+# %% ../nbs/07a_metrics.ipynb #104cc4b2
 _sums = 'slots mlm_nll mlm_hit sample_hit true_prob hidden hidden_hit tokens disc_nll examples example_nll right called replaced called_right'.split()
 
 class RTDMetrics:
@@ -75,11 +75,10 @@ class RTDMetrics:
         y,real,prob = out.is_replaced.float(),out.real.float(),out.logits.float().sigmoid()
         bce = torch.nn.functional.binary_cross_entropy_with_logits(out.logits.float(), y, reduction='none')*real
         called,hit = (out.logits>0)*real,(out.mlm_preds==targets)*weights
-        new = [weights.sum(), (out.nll*weights).sum(), hit.sum(), ((out.sampled==targets)*weights).sum(),
-            ((-out.nll).exp()*weights).sum(), (hidden*weights).sum(), (hit*hidden).sum(), real.sum(), bce.sum(),
-            real.new_tensor(len(y)), (bce.sum(1)/(real.sum(1)+1e-6)).sum(), (((out.logits>0)==(y>0))*real).sum(),
-            called.sum(), (y*real).sum(), (called*y).sum()]
-        new = torch.stack([x.double() for x in new])
+        same,known,per_text = (out.sampled==targets)*weights,(-out.nll).exp()*weights,bce.sum(1)/(real.sum(1)+1e-6)
+        gen = [weights, out.nll*weights, hit, same, known, hidden*weights, hit*hidden]
+        disc = [real, bce, torch.ones_like(per_text), per_text, ((out.logits>0)==(y>0))*real, called, y*real, called*y]
+        new = torch.stack([x.sum().double() for x in gen+disc])
         self.sums = new if self.sums is None else self.sums+new
         self._count('own', out.logits, y, real, logit_bins)
         self._count('padded', prob*real, y*real, torch.ones_like(real), tf_thresholds)
