@@ -104,7 +104,7 @@ def lr_at(
     if warmup<1: warmup = warmup*n_steps
     return lr*decay*(min(1., step/warmup) if warmup else 1.)
 
-# %% ../nbs/07_optim.ipynb #94d663c1
+# %% ../nbs/07_optim.ipynb #836c3289
 class CountSteps(Callback):
     "Count optimizer updates in `learn.n_updates`, across calls of `fit`."
     order = -10
@@ -131,5 +131,8 @@ class ClipGrads(Callback):
     order = GradientClip.order
     def __init__(self,
         max_norm:float=1., # largest norm
-    ): self.max_norm,self.norm = max_norm,None
-    def before_step(self): self.norm = nn.utils.clip_grad_norm_(self.learn.model.parameters(), self.max_norm)
+    ): self.max_norm,self.norm,self.inside = max_norm,None,False # `inside`: someone else calls `clip`, as part of the step
+
+    def clip(self): return nn.utils.clip_grad_norm_(self.learn.model.parameters(), self.max_norm)
+    def before_step(self):
+        if not self.inside: self.norm = self.clip()

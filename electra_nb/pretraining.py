@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['option_groups', 'pretrain', 'make_parser', 'cli']
 
-# %% ../nbs/09_pretraining.ipynb #db96fe60
+# %% ../nbs/09_pretraining.ipynb #d6a94aae
 import argparse, json, os, signal, sys, tempfile, time, torch
 from dataclasses import replace
 from .checkpoints import checkpoint_state, newest_checkpoint
@@ -22,7 +22,7 @@ from .recipes import explicit, make_recipe, recipe_docs, recipe_from_file
 from .rtd import rtd
 from .runs import check_out, claim_run, default_out, model_card, run_identity
 from .tokenizer import get_tokenizer, load_tokenizer, sample_texts
-from .training import pick_device, pretrain_learner, train
+from .training import pick_device, pretrain_learner, record_cbs, train
 from fastai.basics import Learner
 from functools import partial
 from pathlib import Path
@@ -66,7 +66,7 @@ def _learner(recipe, tok, train_set, valid_set, device):
     gen,disc = get_models(recipe, len(tok), tok.pad_token_id)
     return pretrain_learner(train_set, valid_set, tok, rtd(gen, disc, tok, recipe, recipe, recipe), recipe, recipe, device)
 
-# %% ../nbs/09_pretraining.ipynb #905eed28
+# %% ../nbs/09_pretraining.ipynb #301b6caa
 @explicit(recipe_docs())
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
@@ -88,7 +88,7 @@ def pretrain(
     given,began = dict(options),time.perf_counter()
     if str(size).endswith('.json'): size,options = recipe_from_file(size, options)
     recipe = make_recipe(size, **options)
-    pick_device(device, recipe.precision)
+    record_cbs(recipe, torch.device(pick_device(device, recipe.precision)))
     if given.get('hours') and given.get('steps'): raise ValueError(f"hours={given['hours']} and steps={given['steps']}: a run ends at a deadline or after a number of steps; pass one of them")
     if max_hours is not None and not (isinstance(max_hours, (int,float)) and max_hours>0): raise ValueError(f"max_hours={max_hours!r} must be a number above 0, such as 5.5, or None for no limit")
     for name,on in dict(whole_files=whole_files, stream=stream, dry_run=dry_run).items():

@@ -158,7 +158,7 @@ def rtd_loss(
     gen,disc = tower_losses(out, weights)
     return cfg.gen_weight*gen+cfg.disc_weight*disc
 
-# %% ../nbs/06_rtd.ipynb #a171a009
+# %% ../nbs/06_rtd.ipynb #2896014c
 class MaskTokens(Callback):
     "Mask fresh positions in every batch."
     def __init__(self,
@@ -191,6 +191,7 @@ class SampleTokens(Callback):
 
 class RTDLoss(Callback):
     "Install the joint loss and keep its two parts, without bringing them to the host."
+    keeps = ('gen','disc')
     def __init__(self,
         cfg:LossConfig=LossConfig(), # weights of the towers
     ): self.cfg = check_loss_config(cfg)

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['free', 'TrainConfig', 'check_train_config', 'eval_interval', 'milestones', 'Stretch', 'n_stretches', 'SaveSteps',
-           'RestoreScaler', 'stop_signals', 'StepBar', 'SmoothLoss', 'LossesToHost', 'precision_cbs', 'pick_device',
-           'check_vocabulary', 'pretrain_learner', 'run_mark', 'train', 'DrawCurves']
+           'RestoreScaler', 'stop_signals', 'StepBar', 'SmoothLoss', 'LossesToHost', 'precision_cbs', 'record_cbs',
+           'pick_device', 'check_vocabulary', 'pretrain_learner', 'run_mark', 'train', 'DrawCurves']
 
-# %% ../nbs/08_training.ipynb #a46136ea
+# %% ../nbs/08_training.ipynb #b106c026
 import json, math, shutil, signal, threading, time, torch
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -16,6 +16,7 @@ from .checkpoints import checkpoint_bytes, checkpoint_state, clear_rests, load_c
 from .corpus import hash_texts
 from .deadline import Deadline
 from .files import need_space, remove_folder
+from .graph import RecordStep, StepLearner
 from .logs import LogSteps, quiet, save_curves, trim_log
 from .metrics import eval_args
 from .optim import ClipGrads, CountSteps, OptimConfig, WarmupDecay, adam_args
@@ -31,7 +32,7 @@ from fastai.learner import AvgSmoothLoss, Recorder
 from pathlib import Path
 from tqdm import tqdm
 
-# %% ../nbs/08_training.ipynb #3abfc1d6
+# %% ../nbs/08_training.ipynb #9bd0afbc
 @dataclass(frozen=True)
 class TrainConfig:
     "Length and rhythm of a training; the defaults are those of ELECTRA-Small."
@@ -46,6 +47,8 @@ class TrainConfig:
     seed:int=0 # of initial values, order of the data, masks and dropout
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
     threads:int=None # CPU threads; None: torch's choice
+    compile:bool=None # `torch.compile` the model (a minute or more at the start); None: on a GPU, for 5,000 steps or more
+    cuda_graph:bool=None # record the step as a CUDA graph; None: on a GPU
     hours:float=None # end after so many hours of work instead of after `steps`, with the schedule cut to fit; None: no deadline
 
 def check_train_config(
@@ -197,6 +200,18 @@ def precision_cbs(
     if precision=='auto': precision = 'fp32' if device.type!='cuda' else 'bf16' if torch.cuda.is_bf16_supported() else 'fp16'
     return [] if precision=='fp32' else [MixedPrecision(amp_mode=AMPMode.BF16 if precision=='bf16' else AMPMode.FP16)]
 
+# %% ../nbs/08_training.ipynb #bf3cf3e2
+def record_cbs(
+    cfg:TrainConfig, # `compile`, `cuda_graph`, `steps` and `accumulate` matter
+    device:torch.device, # where the model is
+) -> list: # callbacks
+    "The callback that records the step, if any."
+    gpu = device.type=='cuda'
+    if cfg.cuda_graph and not gpu: raise ValueError(f"cuda_graph=True needs a GPU, and this run is on a {device.type.upper()}: leave it out")
+    graph = gpu if cfg.cuda_graph is None else cfg.cuda_graph
+    compile = gpu and cfg.steps>=5000 if cfg.compile is None else cfg.compile
+    return [RecordStep(graph, compile, cfg.accumulate)] if graph or compile else []
+
 # %% ../nbs/08_training.ipynb #c18a5391
 def pick_device(
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
@@ -221,7 +236,7 @@ def check_vocabulary(
     n = model.discriminator.get_input_embeddings().num_embeddings
     if n<len(tok): raise ValueError(f"the model has {n} embeddings, but the tokenizer has {len(tok)} ids: call get_models with vocab_size={len(tok)}")
 
-# %% ../nbs/08_training.ipynb #b85d4222
+# %% ../nbs/08_training.ipynb #0435b683
 def pretrain_learner(
     train, # training `Examples`
     valid, # validation `Examples`
@@ -230,8 +245,8 @@ def pretrain_learner(
     cfg:TrainConfig=TrainConfig(), # batch size, precision, …
     optim:OptimConfig=OptimConfig(), # optimizer
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
-) -> Learner:
-    "A fastai `Learner` with the objective, both towers' metrics, optimizer, clipping, precision and accumulation."
+) -> StepLearner:
+    "A fastai `Learner` with the objective, both towers' metrics, optimizer, clipping, precision, accumulation and a recorded step."
     check_train_config(cfg)
     check_vocabulary(train, tok, objective['model'])
     device = torch.device(device or ('cuda' if torch.cuda.is_available() else 'cpu'))
@@ -239,15 +254,15 @@ def pretrain_learner(
     dls = DataLoaders(ExamplesDL(train, bs, eval_interval(cfg)*cfg.accumulate, seed=cfg.seed, device=device),
         ExamplesDL(valid, bs, cfg.eval_batches, shuffle=False, device=device), device=device)
     cb,metrics = eval_args(train.unigram(), tok.mask_token_id)
-    cbs = [*objective['cbs'],cb,CountSteps(),ClipGrads(optim.clip),LossesToHost(),*precision_cbs(cfg.precision, device)]
+    cbs = [*objective['cbs'],cb,CountSteps(),ClipGrads(optim.clip),LossesToHost(),*precision_cbs(cfg.precision, device),*record_cbs(cfg, device)]
     if cfg.accumulate>1: cbs.append(GradientAccumulation(cfg.bs))
     objective['model'].to(device)
-    learn = Learner(dls, **{**objective, 'cbs':cbs}, **adam_args(optim), metrics=metrics)
+    learn = StepLearner(dls, **{**objective, 'cbs':cbs}, **adam_args(optim), metrics=metrics)
     learn.recorder.smooth_loss = SmoothLoss()
     return learn
 
-# %% ../nbs/08_training.ipynb #2f258940
-free = ('keep','save_every','threads') # settings that may differ when a run goes on
+# %% ../nbs/08_training.ipynb #d7e14faa
+free = ('keep','save_every','threads','compile','cuda_graph') # settings that may differ when a run goes on
 
 def run_mark(
     learn:Learner, # from `pretrain_learner`
