@@ -121,7 +121,7 @@ def fastai_cost(
     difference = dict(median=more.median(), low=more.min(), high=more.max())
     return dict(callbacks=extra/base.median(), log_and_checkpoints=seldom/base.median(), difference=difference, seconds=dict(**each, **rare))
 
-# %% ../nbs/bench_race.ipynb #3804cec6
+# %% ../nbs/bench_race.ipynb #8f16a566
 def claims(
     times:dict, # from `take_turns`
     reference:str, # name of the variant that the others are compared with
@@ -154,6 +154,7 @@ def bench_steps(
 ) -> dict: # tables as records, and what they rest on
     "The race of all variants."
     vs = {**variants, **(gpu_variants if torch.device(device).type=='cuda' else {})}
+    torch._dynamo.config.recompile_limit = 64 # each variant is a compilation of its own
     batch,clock = tuple(o.to(device) for o in ExamplesDL(rows[0], recipe.bs).one_batch()),clock_of(device)
     equal,sampling = check_equal(vs, recipe, tok, rows, batch, device),check_samplers(device=device)
     peak = lambda: {b:matmul_peak(recipe, device, torch.bfloat16 if b else torch.float32) for b in {v.bf16 for v in vs.values()}}

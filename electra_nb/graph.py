@@ -6,13 +6,14 @@
 __all__ = ['inside', 'Recorded', 'undisturbed', 'rates_on_device', 'StepLearner', 'why_not', 'BatchPart', 'learn_device',
            'UpdatePart', 'record_parts', 'RecordStep']
 
-# %% ../nbs/07e_graph.ipynb #d2eef474
+# %% ../nbs/07e_graph.ipynb #9c33fbf5
 import torch
 from collections.abc import Callable
 from contextlib import contextmanager
 from .logs import logger
 from fastai.basics import Learner
 from fastai.callback.core import Callback, CancelBackwardException, CancelStepException
+from fastai.callback.fp16 import MixedPrecision
 from fastcore.basics import noop
 from torch import Tensor
 
@@ -162,10 +163,10 @@ def record_parts(
     opt.zero_grad(set_to_none=False)
     return parts,calls
 
-# %% ../nbs/07e_graph.ipynb #53fed55f
+# %% ../nbs/07e_graph.ipynb #d63b97de
 class RecordStep(Callback):
     "Do forward, loss and backward as one recorded function, and clipping and update as another."
-    run_valid = False
+    order,run_valid = MixedPrecision.order+2,False
     def __init__(self,
         graph:bool=True, # record; False: only compile
         compile:bool=False, # `torch.compile` the model first
