@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['sizes', 'ModelConfig', 'check_model_config', 'electra_configs', 'init_paper', 'init_local', 'tie_towers',
-           'get_models', 'count_parameters', 'encode', 'slot_logits', 'token_logits', 'quiet_hf', 'save_tower',
-           'save_models', 'foreign_config', 'read_config', 'check_weights', 'load_tower', 'load_models']
+           'get_models', 'count_parameters', 'attention_bias', 'encode', 'slot_logits', 'token_logits', 'quiet_hf',
+           'save_tower', 'save_models', 'foreign_config', 'read_config', 'check_weights', 'load_tower', 'load_models']
 
 # %% ../nbs/05_model.ipynb #d3deb32c
 import json, math, os, torch
@@ -175,7 +175,17 @@ def count_parameters(
     own = n(p for p in gen.parameters() if id(p) not in shared)
     return dict(encoder=n(disc.electra.parameters()), discriminator=n(disc.parameters()), generator_own=own, total=n(disc.parameters())+own)
 
-# %% ../nbs/05_model.ipynb #c78872f8
+# %% ../nbs/05_model.ipynb #c7550805
+def attention_bias(
+    mask:Tensor, # (bs, 1, 1, sl) bool, True at real tokens
+    dtype:torch.dtype, # in which attention computes, unless mixed precision has one of its own
+) -> Tensor: # (bs, 1, 1, sl) 0 at real tokens, minus infinity at padding
+    "What attention adds to its scores."
+    kind = mask.device.type
+    if torch.is_autocast_enabled(kind): dtype = torch.get_autocast_dtype(kind)
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -torch.inf)
+
+# %% ../nbs/05_model.ipynb #94de4cea
 def encode(
     electra:nn.Module, # `ElectraModel`
     ids:Tensor, # (bs, sl) token ids
@@ -185,6 +195,7 @@ def encode(
     "Hidden states of the last layer."
     h = electra.embeddings(input_ids=ids, token_type_ids=token_type_ids)
     if hasattr(electra, 'embeddings_project'): h = electra.embeddings_project(h)
+    if attention_mask is not None: attention_mask = attention_bias(attention_mask, h.dtype)
     return electra.encoder(h, attention_mask=attention_mask).last_hidden_state
 
 def slot_logits(
