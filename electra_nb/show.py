@@ -11,7 +11,7 @@ from .batches import ExamplesDL
 from fastcore.basics import patch
 from transformers import PreTrainedTokenizerFast
 
-# %% ../nbs/05a_show.ipynb #8473a6a4
+# %% ../nbs/05a_show.ipynb #d641f50f
 _styles = dict(masked=('·','·','#8884','90'), replaced=('*','*','#e6690088','33'), same=('=','=','#0080ff66','34'), detected=('*','*','#0080ff88','34'),
     missed=('*','?','#e6690088','33'), alarm=('!','!','#ccaa0066','35')) # signs before and after, background, terminal colour
 
@@ -29,7 +29,7 @@ class TokenView:
             else: out.append(s)
         return ' '.join(out)
 
-    def _html(self, t, k): return f'<span title="{k}" style="background:{_styles[k][2]};border-radius:3px;padding:0 2px">{html.escape(t)}</span>'
+    def _html(self, t, k): return f'<span title="{k}" style="background:{_styles[k][2]};border-radius:3px">{html.escape(self._sign(t, k))}</span>'
     def _ansi(self, t, k): return f'\x1b[1;{_styles[k][3]}m{t}\x1b[0m'
     def _sign(self, t, k): return f'{_styles[k][0]}{t}{_styles[k][1]}'
 
