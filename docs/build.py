@@ -1,0 +1,26 @@
+"Build the site from the stored notebooks: `python docs/build.py`, and `python docs/build.py --serve` to read it on this machine."
+import http.server, sys
+from fastcore.script import call_parse
+from functools import partial
+from pages import llms, root, write_pages
+from sphinx.cmd.build import build_main
+
+work = root/'build' # ignored by git
+html = work/'html'
+
+@call_parse
+def main(
+    serve:bool=False, # serve the site at 127.0.0.1 afterwards
+    port:int=8000, # of the server; 0: one that is free
+):
+    "Build the site in build/html; a warning, such as a link that leads nowhere, is an error."
+    notebooks = write_pages(work/'pages')
+    failed = build_main(['-b','html','-W','--keep-going','-q','-c',str(root/'docs'),'-d',str(work/'doctrees'),str(work/'pages'),str(html)])
+    if failed: sys.exit(failed)
+    (html/'llms.txt').write_text(llms(notebooks))
+    print(html/'index.html')
+    if not serve: return
+    site = http.server.ThreadingHTTPServer(('127.0.0.1', port), partial(http.server.SimpleHTTPRequestHandler, directory=html))
+    print('http://{}:{}'.format(*site.server_address), flush=True)
+    try: site.serve_forever()
+    except KeyboardInterrupt: site.server_close()

@@ -1,0 +1,54 @@
+"Settings of Sphinx for the site; `build.py` writes the pages that it reads."
+import re
+from configparser import ConfigParser
+from docutils.nodes import SkipNode
+from latex2mathml.converter import convert
+from pathlib import Path
+from unicodedata import lookup
+
+ini = ConfigParser(delimiters=['='])
+ini.read(Path(__file__).parent.parent/'settings.ini', encoding='utf-8')
+cfg = ini['DEFAULT']
+project,author,version = cfg['title'],cfg['author'],cfg['version']
+copyright = cfg['copyright']
+extensions = ['myst_nb','sphinx_copybutton']
+
+# Notebooks are shown as they are stored
+nb_execution_mode = 'off'
+nb_merge_streams = True
+nb_code_prompt_show = 'Source'
+nb_code_prompt_hide = 'Source'
+myst_enable_extensions = ['dollarmath','colon_fence']
+myst_heading_anchors = 3
+
+# Names: links must lead somewhere
+nitpicky,smartquotes = True,False
+add_module_names = False
+python_maximum_signature_line_length = 100
+toc_object_entries_show_parents = 'hide'
+
+html_theme = 'furo'
+html_title = cfg['title']
+html_static_path = ['static']
+html_css_files = ['site.css']
+html_favicon = 'static/icon.svg'
+html_copy_source = html_show_sphinx = False
+html_math_renderer = 'mathml'
+html_theme_options = dict(top_of_page_buttons=[])
+pygments_style,pygments_dark_style = 'friendly','github-dark'
+copybutton_selector = 'div.cell_input pre, div.highlight:not(.cell_output *) pre'
+
+def letter(m): # MathML has no `mathvariant` any more: script letters are characters of their own
+    for name in ('SCRIPT CAPITAL','MATHEMATICAL SCRIPT CAPITAL'):
+        try: return f'<mi>{lookup(f"{name} {m[1]}")}</mi>'
+        except KeyError: pass
+
+def math(display):
+    def visit(self, node):
+        self.body.append(re.sub('<mi mathvariant="script">([A-Z])</mi>', letter, convert(node.astext(), display=display)))
+        raise SkipNode
+    return visit
+
+def setup(app):
+    "Formulas are MathML: browsers draw it without a script."
+    app.add_html_math_renderer('mathml', (math('inline'), None), (math('block'), None))

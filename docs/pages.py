@@ -1,0 +1,241 @@
+"Turn the notebooks into pages for Sphinx: names are documented and linked, sources and tests folded, nothing is executed."
+import ast, io, json, re, shutil, tokenize
+from collections import Counter
+from execnb.nbio import mk_cell
+from itertools import groupby
+from nbdev.config import get_config
+from nbdev.doclinks import NbdevLookup, nbglob, patch_name
+from nbdev.process import NBProcessor
+from pathlib import Path
+
+root = Path(__file__).parent.parent
+cfg = get_config(path=root)
+nbs = root/cfg.nbs_path.name
+blob = f'{cfg.git_url}/blob/{cfg.branch}'
+
+# -- The order of the pages
+
+folders = dict(tutorials='Tutorials', howto='How to', explain='Explanations')
+numbers = {0:'Text and batches', 4:'Model and objective', 7:'Pre-training', 10:'Fine-tuning', 13:'Beyond one run'} # first number of a section
+prefixes = dict(bench='Benchmarks')
+
+def section(
+    nb:Path, # notebook, relative to `nbs`
+) -> tuple: # place in the navigation, caption
+    "Where a notebook belongs: by its folder, its number or the beginning of its name."
+    name = nb.parts[0]
+    if len(nb.parts)>1: return list(folders).index(name) if name in folders else 40, folders.get(name, name.capitalize())
+    if name[0].isdigit():
+        first = max(n for n in numbers if n<=int(re.match(r'\d+', name)[0]))
+        return 10+first,numbers[first]
+    prefix = nb.stem.split('_')[0]
+    return 50+(prefix not in prefixes), prefixes.get(prefix, 'Results')
+
+def reading_order() -> list: # notebooks, relative to `nbs`
+    "The index; then by section, those with a number by number, and the others in the order in which the index names them."
+    index = (nbs/'index.ipynb').read_text()
+    def key(nb): return section(nb)[0], nb.name if nb.name[0].isdigit() else '', index.find(f'{nb.as_posix()})')%len(index), nb.name
+    found = [Path(p).relative_to(nbs) for p in nbglob(nbs)]
+    return [Path('index.ipynb'), *sorted((p for p in found if p!=Path('index.ipynb')), key=key)]
+
+def page_name(
+    nb:Path, # notebook, relative to `nbs`
+) -> str: # as nbdev names its pages
+    "The name of a notebook's page, without its number."
+    return nb.with_name(re.sub(r'^\d+[a-z]?_', '', nb.stem)).as_posix()
+
+# -- What a cell defines
+
+def definitions(
+    source:str, # of an exported cell
+) -> list: # (name, syntax tree)
+    "Public functions and classes; a method that is patched into a class is called `Class.method`."
+    return [(patch_name(o), o) for o in ast.parse(source).body if isinstance(o, (ast.FunctionDef,ast.AsyncFunctionDef,ast.ClassDef)) and o.name[0]!='_']
+
+def decorated(node, name): return any(name in ast.unparse(d) for d in node.decorator_list)
+
+def parameters(
+    node:ast.AST, # function, or class
+    comments:dict, # line -> comment
+) -> list: # (name, type, default, comment), each a string
+    "Parameters, or the fields of a dataclass, with the comments on their lines; the last one is what comes back."
+    text = lambda o: ast.unparse(o) if o else ''
+    if isinstance(node, ast.ClassDef):
+        init = next((o for o in node.body if isinstance(o, ast.FunctionDef) and o.name=='__init__'), None)
+        if init: return parameters(init, comments)[:-1]
+        fields = [o for o in node.body if isinstance(o, ast.AnnAssign)] if decorated(node, 'dataclass') or 'NamedTuple' in map(text, node.bases) else []
+        return [(o.target.id, text(o.annotation), text(o.value), comments.get(o.lineno, '')) for o in fields]
+    body = node.body[0].lineno
+    end = node.returns.lineno if node.returns else body # from this line on a comment is about the result, or about the body
+    row = lambda o,default=None,stars='': (stars+o.arg, text(o.annotation), text(default), comments.get(o.lineno, '') if o.lineno<end else '')
+    a,plain = node.args,node.args.posonlyargs+node.args.args
+    rows = [row(o, d) for o,d in zip(plain, [None]*(len(plain)-len(a.defaults))+a.defaults) if o.arg not in ('self','cls')]
+    if a.vararg: rows.append(row(a.vararg, stars='*'))
+    elif a.kwonlyargs: rows.append(('*','','',''))
+    rows += [row(o, d) for o,d in zip(a.kwonlyargs, a.kw_defaults)]
+    if a.kwarg: rows.append(row(a.kwarg, stars='**'))
+    return [*rows, ('returns',text(node.returns),'',comments.get(end, '') if end<body else '')]
+
+def signature(
+    node:ast.AST, # function, or class
+) -> str: # without types: they are in the table
+    "Names and defaults."
+    return ', '.join(n+(f'={d}' if d else '') for n,_,d,_ in parameters(node, {}) if n!='returns')
+
+def table(
+    rows:list, # of `parameters`
+) -> str: # Markdown
+    "The table of parameters; nothing if none of them has a comment."
+    if not any(c for *_,c in rows): return ''
+    code = lambda s: f"`{s.replace('|', chr(92)+'|')}`" if s else ''
+    rows = [('*returns*' if n=='returns' else code(n), code(t), code(d), c.replace('|', r'\|')) for n,t,d,c in rows if n!='*' and (n!='returns' or t or c)]
+    columns = [c for c in zip(('parameter','type','default','meaning'), *rows) if any(c[1:])]
+    lines = [f"| {' | '.join(r)} |" for r in zip(*columns)]
+    return '\n'.join([lines[0],'|---'*len(columns)+'|',*lines[1:]])
+
+def document(
+    name:str, # `function`, `Class` or `Class.method`
+    node:ast.AST, # its syntax tree
+    comments:dict, # line -> comment
+    module:str, # where it is exported to
+    links, # turns names in backticks into links
+) -> str: # Markdown
+    "A directive that Sphinx shows as signature, summary and parameters, with the documented methods of a class."
+    kind = 'class' if isinstance(node, ast.ClassDef) else 'property' if decorated(node, 'property') else 'method' if '.' in name else 'function'
+    head = name if kind=='property' else f'{name}({signature(node)})'
+    methods = [o for o in node.body if isinstance(o, ast.FunctionDef) and o.name[0]!='_' and ast.get_docstring(o)] if kind=='class' else []
+    inner = '\n\n'.join(document(f'{name}.{o.name}', o, comments, module, links) for o in methods)
+    body = '\n\n'.join(filter(None, [links(ast.get_docstring(node) or ''), links(table(parameters(node, comments))), inner]))
+    fence = '`'*max(4, 1+max((len(f) for f in re.findall('`{3,}', body)), default=0))
+    return f'{fence}{{py:{kind}}} {head}\n:module: {module}\n\n{body}\n{fence}'
+
+# -- From notebook to page
+
+class Notebook:
+    "A notebook, and what of it is shown."
+    def __init__(self,
+        path:Path, # relative to `nbs`
+    ):
+        self.path,self.name,self.source = path,page_name(path),f'{blob}/{cfg.nbs_path.name}/{path.as_posix()}'
+        self.cells = NBProcessor(nbs/path).nb.cells # takes the directives out of the source
+        titled = re.match(r'# (.+)\n\n> (.+)', self.cells[0].source)
+        begin = self.cells[0].source[:40]
+        if not titled: raise ValueError(f"{path} begins with {begin!r}: the first cell must be title and summary, '# Title' and '> One line.'")
+        self.title,self.summary = titled.groups()
+        self.module = next((f"{cfg.lib_name}.{c.directives_['default_exp'][0]}" for c in self.cells if 'default_exp' in c.directives_), None)
+        self.caption = section(path)[1] if path.name!='index.ipynb' else 'Start'
+
+    def names(self): return [n for c in self.cells if c.cell_type=='code' and 'export' in c.directives_ for n,_ in definitions(c.source)]
+
+    def about(self) -> str: # Markdown
+        "Where it comes from."
+        module = f"\n```{{py:module}} {self.module}\n```\n" if self.module else ''
+        source = f", module [{self.module}]({blob}/{self.module.replace('.', '/')}.py)" if self.module else ''
+        return f'{module}\n:::{{container}} where\nNotebook [{self.path.name}]({self.source}){source}\n:::'
+
+    def page(self,
+        links, # turns names in backticks into links
+    ) -> list: # cells
+        "Text with links; exported cells as documentation and folded source; of the hidden cells those among the checks, folded."
+        out,checks = [],False
+        for c in self.cells:
+            if c.cell_type=='markdown':
+                if c.source.startswith('## '): checks = c.source.startswith('## Checks')
+                if c is self.cells[0] and self.caption!='Start': c.source = re.sub(r'(\n\n> .+\n?)', lambda m: m[0]+self.about()+'\n', c.source, count=1)
+                out.append(mk_cell(links(c.source, self.path.parent), 'markdown'))
+            elif not c.directives_: out.append(c)
+            elif checks or 'hide' not in c.directives_: out += code_cells(c, self.module, links)
+        return out
+
+def code_cells(
+    c, # cell with a directive
+    module:str, # of its notebook
+    links, # turns names in backticks into links
+) -> list: # cells of the page
+    "The documentation of what a cell defines, and the cell itself: folded, unless it is a table of constants. Imports are not shown."
+    source = re.sub(r'^#\|.*\n', '', c.source, flags=re.MULTILINE)
+    kinds = {type(o) for o in ast.parse(source).body}
+    if kinds<={ast.Import,ast.ImportFrom}: return []
+    c.source = source
+    if 'hide' in c.directives_: c.metadata = dict(tags=['hide-cell'])
+    elif kinds&{ast.FunctionDef,ast.ClassDef}: c.metadata = dict(tags=['hide-input'])
+    if 'export' not in c.directives_: return [c]
+    comments = {t.start[0]:t.string.lstrip('# ') for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type==tokenize.COMMENT}
+    anchor = lambda n: f'<span id="{n.lower()}"></span>\n\n' # the place that nbdev's own index of names speaks of
+    return [*(mk_cell(anchor(n)+document(n, o, comments, module, links), 'markdown') for n,o in definitions(source)), c]
+
+class Links:
+    "Names in backticks become links, and links to notebooks and files of the project lead to pages or to its source."
+    def __init__(self,
+        notebooks:list, # all of them
+    ):
+        self.pages = {nb.path.as_posix():nb.name for nb in notebooks}
+        if len(set(self.pages.values()))<len(notebooks): raise ValueError(f'two notebooks would be the same page: {sorted(self.pages)}; rename one of them')
+        self.stems = {s:nb.name for nb in notebooks for s in (nb.path.stem,nb.path.with_suffix('').as_posix()) if '_' in s}
+        found = [(n, f'{nb.module}.{n}') for nb in notebooks for n in nb.names()]
+        many = Counter(n for n,_ in found)
+        self.names = {n:full for n,full in found if many[n]==1} # what two modules call by the same name leads nowhere
+        self.fastai,self.files = NbdevLookup(strip_libs=('fastai','fastcore')),set()
+
+    def name(self, m):
+        s = m[1].removesuffix('()')
+        if s in self.names: return f'{{py:obj}}`{m[1]} <{self.names[s]}>`'
+        if s in self.stems: return f'[`{s}`](/{self.stems[s]}.ipynb)'
+        url = self.fastai.doc(s) if re.match('[A-Z][a-z]', s) else None
+        return f'[`{m[1]}`]({url})' if url else m[0]
+
+    def target(self, m, folder):
+        link,_,place = m[2].partition('#')
+        if not link or re.match('[a-z]+:', link): return m[0]
+        path = next((p for p in ((nbs/folder/link).resolve(),(root/link).resolve()) if p.exists() and p.is_relative_to(root)), None)
+        if not path: raise ValueError(f'{m[0]} leads nowhere: there is no {link} beside the notebook, nor in the root of the project')
+        if path.suffix=='.ipynb': return f'{m[1]}(/{self.pages[path.relative_to(nbs).as_posix()]}.ipynb{place and "#"+place})'
+        local = path.relative_to(root).as_posix()
+        if m[1][0]!='!': return f'{m[1]}({blob}/{local})'
+        self.files.add(local) # a picture comes with the site
+        return f'{m[1]}(/{local})'
+
+    def __call__(self, text, folder='.'):
+        out,fenced = [],False
+        for line in text.split('\n'):
+            fenced ^= line.lstrip().startswith('```')
+            if not fenced and line[:1]!='#':
+                line = re.sub(r'(!?\[[^\]]*\])\(([^)\s]+)\)', lambda m: self.target(m, folder), line)
+                line = re.sub(r'(?<!^\| )(?<![\[`}])`([\w./]+(?:\(\))?)`(?!`)', self.name, line) # the first column of a table is what its row is about
+            out.append(line)
+        return '\n'.join(out)
+
+# -- All pages
+
+kernel = dict(name='python3', display_name='python3', language='python')
+
+def write_pages(
+    out:Path, # folder, made anew
+) -> list: # of `Notebook`, in reading order
+    "Write the pages of all notebooks, and the pictures they show."
+    shutil.rmtree(out, ignore_errors=True)
+    notebooks = [Notebook(p) for p in reading_order()]
+    links = Links(notebooks)
+    for nb in notebooks:
+        cells = nb.page(links)
+        if nb.caption=='Start': cells += [mk_cell(tree, 'markdown') for tree in trees(notebooks)]
+        cells = [{**{k:v for k,v in c.items() if k in ('cell_type','source','outputs','execution_count','metadata')}, 'id':f'c{i}'} for i,c in enumerate(cells)]
+        path = out/f'{nb.name}.ipynb'
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(dict(cells=cells, metadata=dict(kernelspec=kernel), nbformat=4, nbformat_minor=5)))
+    for f in links.files:
+        (out/f).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(root/f, out/f)
+    return notebooks
+
+def sections(notebooks): return [(caption, list(group)) for caption,group in groupby(notebooks, lambda nb: nb.caption)]
+
+def trees(notebooks) -> list: # Markdown
+    "The navigation: a tree for each section."
+    return ['\n'.join(['```{toctree}',':hidden:',f':caption: {c}','',*(nb.name for nb in group),'```']) for c,group in sections(notebooks)[1:]]
+
+def llms(notebooks) -> str: # https://llmstxt.org
+    "The project for readers that are programs: a page a line."
+    page = lambda nb: f'- [{nb.title}]({cfg.doc_host}{cfg.doc_baseurl}/{nb.name}.html): {nb.summary}'
+    parts = ['\n'.join([f'## {c}','',*map(page, group)]) for c,group in sections(notebooks)]
+    return '\n\n'.join([f'# {cfg.title}',f'> {notebooks[0].summary}',f'Every page is a notebook; its source is {cfg.git_url}.',*parts])+'\n'

@@ -1,0 +1,203 @@
+"The site: built from the stored notebooks, served on this machine, and read in a browser as a visitor would."
+import ast, json, re, shutil, signal, subprocess, sys
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+root = Path(__file__).parent.parent
+sys.path.insert(0, str(root/'docs'))
+from pages import Links, Notebook, nbs, page_name, parameters, reading_order, section, signature, table
+
+chromium = next(filter(None, map(shutil.which, ('chromium','chromium-browser','google-chrome','chrome'))), None)
+needs_browser = pytest.mark.skipif(not chromium, reason='no chromium on this machine: install it to read the site in a browser')
+order = reading_order()
+names = [page_name(nb) for nb in order]
+
+@pytest.fixture(scope='module')
+def site():
+    "Folder and address of a site that is built and served by the command."
+    p = subprocess.Popen([sys.executable, root/'docs'/'build.py', '--serve', '--port', '0'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    lines = []
+    for line in p.stdout:
+        lines.append(line.strip())
+        if line.startswith('http'): break
+    assert lines[-1].startswith('http://127.0.0.1:'), '\n'.join(lines)
+    yield root/'build'/'html',lines[-1]
+    p.send_signal(signal.SIGINT)
+    assert p.wait(10)==0
+
+@pytest.fixture(scope='module')
+def browser():
+    with sync_playwright() as p:
+        b = p.chromium.launch(executable_path=chromium, args=['--no-sandbox'])
+        yield b
+        b.close()
+
+# -- Without a browser
+
+def test_sections_come_from_names():
+    "A new notebook finds its place by folder, number or name."
+    expected = {'tutorials/first':'Tutorials', 'howto/x':'How to', '03b_new':'Text and batches', '13_new':'Beyond one run', '60_new':'Beyond one run',
+        'bench_new':'Benchmarks', 'results':'Results', 'recipes/cake':'Recipes'}
+    assert {p:section(Path(f'{p}.ipynb'))[1] for p in expected}==expected
+
+def test_order():
+    "The index first, the numbered notebooks by number, each section in one piece."
+    assert names[0]=='index' and len(set(names))==len(names)==sum(not any(part[0] in '._' for part in p.relative_to(nbs).parts) for p in nbs.rglob('*.ipynb'))
+    numbered = [nb.name for nb in order if nb.name[0].isdigit() and len(nb.parts)==1]
+    assert numbered==sorted(numbered)
+    captions = [section(nb)[1] for nb in order[1:]]
+    assert len(set(captions))==sum(a!=b for a,b in zip(captions, [None]+captions))
+
+def test_parameters():
+    "Types, defaults and comments are read from the source, as fastcore's docments reads them from the object."
+    source = """class A:
+    def __init__(self,
+        a:int, # how many | or none
+        *rest,
+        b=('x',1), # what
+        **kw): self.a = a # is kept"""
+    comments = {3:'how many | or none', 5:'what', 6:'is kept'}
+    node = ast.parse(source).body[0]
+    assert parameters(node, comments)==[('a','int','','how many | or none'),('*rest','','',''),('b','',"('x', 1)",'what'),('**kw','','','')]
+    assert signature(node)=="a, *rest, b=('x', 1), **kw"
+    assert r'| `a` | `int` |  | how many \| or none |' in table(parameters(node, comments))
+    assert table([('a','int','','')])==''
+
+def test_parameters_of_the_package():
+    "For every exported function the comments are those that fastcore finds."
+    import electra_nb.masking as m, electra_nb.rtd as r
+    from fastcore.docments import docments
+    import inspect, io, tokenize
+    for o in (m.MaskConfig,m.draw_slots,r.rtd,r.MaskTokens,r.sample_tokens):
+        source = inspect.getsource(o)
+        comments = {t.start[0]:t.string.lstrip('# ') for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type==tokenize.COMMENT}
+        found = {n:c for n,_,_,c in parameters(ast.parse(source).body[0], comments)}
+        expected = {('returns' if k=='return' else k):v or '' for k,v in docments(o).items() if k!='self'}
+        assert {k:v for k,v in found.items() if v}=={k:v for k,v in expected.items() if v}, o
+
+def test_broken_link_is_refused():
+    "A link that leads nowhere is named; one to a notebook leads to its page, one to a file to its source."
+    links = Links([Notebook(nb) for nb in order])
+    with pytest.raises(ValueError, match='nowhere.md'): links('see [this](nowhere.md)')
+    assert links('[masking](nbs/04_masking.ipynb)')=='[masking](/masking.ipynb)'
+    assert links('[log](CHANGELOG.md)').endswith('/blob/main/CHANGELOG.md)')
+    assert links('```\n`04_masking`\n```\n`04_masking`').split('\n')[1:]==['`04_masking`','```','[`04_masking`](/masking.ipynb)']
+
+def test_pages(site):
+    "A page for every notebook, under its title, with nothing that is to be loaded from elsewhere."
+    out,_ = site
+    for nb,name in zip(order, names):
+        html = (out/f'{name}.html').read_text()
+        title = ''.join(json.loads((nbs/nb).read_text())['cells'][0]['source']).splitlines()[0].removeprefix('# ')
+        assert re.search(rf'<h1>{re.escape(title)}<', html), name
+        assert not re.search(r'<(script|img|iframe)[^>]+src="(https?:)?//|<link[^>]+stylesheet[^>]+href="(https?:)?//', html), name
+    llms = (out/'llms.txt').read_text()
+    assert all(f'/{name}.html): ' in llms for name in names)
+
+def test_names_are_documented(site):
+    "A class has its signature, its parameters and a link from other pages."
+    html = (site[0]/'rtd.html').read_text()
+    assert 'id="electra_nb.rtd.MaskTokens"' in html and 'id="masktokens"' in html
+    assert 'masking.html#electra_nb.masking.MaskConfig' in html
+    assert '/blob/main/electra_nb/rtd.py' in html and '/blob/main/nbs/06_rtd.ipynb' in html
+    assert '<math ' in html and r'\mathcal' not in re.sub(r'<annotation.*?</annotation>', '', html)
+
+# -- In a browser
+
+visit = """() => ({
+    wide: document.documentElement.scrollWidth-innerWidth,
+    broken: [...document.images].filter(i => !i.complete || !i.naturalWidth).map(i => i.src),
+    next: document.querySelector('a.next-page')?.href,
+    dark: getComputedStyle(document.body).backgroundColor})"""
+
+@needs_browser
+@pytest.mark.parametrize('width,scheme', [(1280,'light'),(390,'dark')])
+def test_every_page(site, browser, width, scheme):
+    "No error, nothing from elsewhere, nothing too wide, every picture, and the next page is the next notebook."
+    _,url = site
+    context = browser.new_context(viewport=dict(width=width, height=900), color_scheme=scheme)
+    page = context.new_page()
+    said,asked,failed = [],[],[]
+    page.on('console', lambda m: said.append(m.text) if m.type in ('error','warning') else None)
+    page.on('pageerror', lambda e: said.append(str(e)))
+    page.on('request', lambda r: asked.append(r.url))
+    page.on('response', lambda r: failed.append(r.url) if r.status>=400 else None)
+    for name,after in zip([*names,'search','genindex'], [*names[1:],None,None,None]):
+        page.goto(f'{url}/{name}.html')
+        page.evaluate("Promise.all([...document.images].map(i => { i.loading = 'eager'; return i.decode().catch(() => 0) }))")
+        found = page.evaluate(visit)
+        assert found['wide']<=0, f"{name} is {found['wide']} pixels too wide at {width}"
+        assert found['broken']==[], name
+        assert (sum(map(int, re.findall(r'\d+', found['dark'])[:3]))<150)==(scheme=='dark'), name
+        if name in names: assert found['next']==(f'{url}/{after}.html' if after else None), name
+    assert said==[] and failed==[]
+    assert [u for u in asked if not u.startswith((url,'data:'))]==[]
+    context.close()
+
+@needs_browser
+@pytest.mark.parametrize('served', [True,False])
+def test_search(site, browser, served):
+    "The search finds a class, served or opened as a file."
+    out,url = site
+    page = browser.new_page()
+    page.goto(f'{url if served else out.as_uri()}/search.html?q=MaskTokens')
+    page.locator('ul.search li a', has_text='MaskTokens').first.wait_for(timeout=10_000)
+    hrefs = page.locator('ul.search li a').evaluate_all('links => links.map(a => a.href)')
+    assert any(h.endswith('rtd.html#electra_nb.rtd.MaskTokens') for h in hrefs)
+    page.close()
+
+@needs_browser
+def test_copy(site, browser):
+    "The button on a block of code copies what the block shows."
+    _,url = site
+    context = browser.new_context()
+    context.grant_permissions(['clipboard-read','clipboard-write'], origin=url)
+    page = context.new_page()
+    page.goto(f'{url}/masking.html')
+    block = page.locator('div.cell_input:visible').first
+    block.hover()
+    block.locator('button.copybtn').click()
+    page.wait_for_function("navigator.clipboard.readText().then(t => t.length>0)")
+    assert page.evaluate('navigator.clipboard.readText()').strip()==block.locator('pre').inner_text().strip()
+    context.close()
+
+contrast = """spans => {
+    const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true})
+    const paint = c => { canvas.fillStyle = c; canvas.fillRect(0, 0, 1, 1); return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3) }
+    const linear = x => x<=.04 ? x/12.92 : ((x+.055)/1.055)**2.4
+    const light = rgb => rgb.reduce((sum, x, i) => sum + linear(x/255)*[.2126,.7152,.0722][i], .05)
+    return spans.map(s => {
+        const style = getComputedStyle(s)
+        paint(getComputedStyle(document.body).backgroundColor)
+        const [a,b] = [light(paint(style.backgroundColor)),light(paint(style.color))]
+        return [s.title, s.textContent, Math.max(a, b)/Math.min(a, b)] }) }"""
+
+@needs_browser
+@pytest.mark.parametrize('scheme', ['light','dark'])
+def test_token_pictures(site, browser, scheme):
+    "Coloured tokens have a contrast of 4.5 (WCAG AA) and a sign that needs no colour."
+    page = browser.new_page(color_scheme=scheme)
+    kinds = {}
+    for name in ('show','rtd','pretraining'):
+        page.goto(f'{site[1]}/{name}.html')
+        for kind,text,c in page.locator('.cell_output td span[title]').evaluate_all(contrast): kinds.setdefault(kind, []).append((text,c))
+    assert set(kinds)=={'masked','replaced','same','detected','missed','alarm'}
+    signs = {k:{(t[0],t[-1]) for t,_ in v} for k,v in kinds.items()}
+    assert all(len(s)==1 for s in signs.values()) and len({*map(tuple, signs.values())}-{('*','*')})>=4
+    assert min(c for v in kinds.values() for _,c in v)>=4.5, {k:min(c for _,c in v) for k,v in kinds.items()}
+    page.close()
+
+@needs_browser
+def test_theme_button(site, browser):
+    "The button in the corner turns the page dark."
+    page = browser.new_page(color_scheme='light', viewport=dict(width=1280, height=900))
+    page.goto(f'{site[1]}/index.html')
+    shade = lambda: sum(map(int, re.findall(r'\d+', page.evaluate('getComputedStyle(document.body).backgroundColor'))[:3]))
+    before = shade()
+    for _ in range(3):
+        page.locator('button.theme-toggle:visible').first.click()
+        if shade()<before: break
+    assert shade()<150<before
+    page.close()
