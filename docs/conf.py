@@ -16,6 +16,7 @@ extensions = ['myst_nb','sphinx_copybutton']
 # Notebooks are shown as they are stored
 nb_execution_mode = 'off'
 nb_merge_streams = True
+nb_render_markdown_format = 'myst'
 nb_code_prompt_show = 'Source'
 nb_code_prompt_hide = 'Source'
 myst_enable_extensions = ['dollarmath','colon_fence']
@@ -24,7 +25,6 @@ myst_heading_anchors = 3
 # Names: links must lead somewhere
 nitpicky,smartquotes = True,False
 add_module_names = False
-python_maximum_signature_line_length = 100
 toc_object_entries_show_parents = 'hide'
 
 html_theme = 'furo'

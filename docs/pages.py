@@ -88,7 +88,7 @@ def table(
     "The table of parameters; nothing if none of them has a comment."
     if not any(c for *_,c in rows): return ''
     code = lambda s: f"`{s.replace('|', chr(92)+'|')}`" if s else ''
-    rows = [('*returns*' if n=='returns' else code(n), code(t), code(d), c.replace('|', r'\|')) for n,t,d,c in rows if n!='*' and (n!='returns' or t or c)]
+    rows = [('*returns*' if n=='returns' else code(n), code(t), code(d), c.replace('|', r'\|')) for n,t,d,c in rows if n!='*' and (n!='returns' or c or t not in ('','None'))]
     columns = [c for c in zip(('parameter','type','default','meaning'), *rows) if any(c[1:])]
     lines = [f"| {' | '.join(r)} |" for r in zip(*columns)]
     return '\n'.join([lines[0],'|---'*len(columns)+'|',*lines[1:]])
@@ -152,17 +152,16 @@ def code_cells(
     module:str, # of its notebook
     links, # turns names in backticks into links
 ) -> list: # cells of the page
-    "The documentation of what a cell defines, and the cell itself: folded, unless it is a table of constants. Imports are not shown."
+    "The documentation of what a cell defines, and the cell itself: folded if it is documented. Imports are not shown."
     source = re.sub(r'^#\|.*\n', '', c.source, flags=re.MULTILINE)
-    kinds = {type(o) for o in ast.parse(source).body}
-    if kinds<={ast.Import,ast.ImportFrom}: return []
+    if all(isinstance(o, (ast.Import,ast.ImportFrom)) for o in ast.parse(source).body): return []
+    defined = definitions(source) if 'export' in c.directives_ else []
     c.source = source
     if 'hide' in c.directives_: c.metadata = dict(tags=['hide-cell'])
-    elif kinds&{ast.FunctionDef,ast.ClassDef}: c.metadata = dict(tags=['hide-input'])
-    if 'export' not in c.directives_: return [c]
+    elif defined: c.metadata = dict(tags=['hide-input'])
     comments = {t.start[0]:t.string.lstrip('# ') for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type==tokenize.COMMENT}
     anchor = lambda n: f'<span id="{n.lower()}"></span>\n\n' # the place that nbdev's own index of names speaks of
-    return [*(mk_cell(anchor(n)+document(n, o, comments, module, links), 'markdown') for n,o in definitions(source)), c]
+    return [*(mk_cell(anchor(n)+document(n, o, comments, module, links), 'markdown') for n,o in defined), c]
 
 class Links:
     "Names in backticks become links, and links to notebooks and files of the project lead to pages or to its source."
