@@ -11,12 +11,12 @@ from .batches import ExamplesDL
 from fastcore.basics import patch
 from transformers import PreTrainedTokenizerFast
 
-# %% ../nbs/05a_show.ipynb #d641f50f
+# %% ../nbs/05a_show.ipynb #0230bf32
 _styles = dict(masked=('·','·','#8884','90'), replaced=('*','*','#e6690088','33'), same=('=','=','#0080ff66','34'), detected=('*','*','#0080ff88','34'),
     missed=('*','?','#e6690088','33'), alarm=('!','!','#ccaa0066','35')) # signs before and after, background, terminal colour
 
 class TokenView:
-    "Texts whose tokens are marked by kind: HTML in notebooks, colours in a terminal, signs when piped."
+    "Texts whose tokens are marked by kind: with signs, and coloured in notebooks and terminals."
     def __init__(self,
         rows:list, # (name, tokens, kinds): strings and keys of `_styles`, or None
     ): self.rows = rows
@@ -30,7 +30,7 @@ class TokenView:
         return ' '.join(out)
 
     def _html(self, t, k): return f'<span title="{k}" style="background:{_styles[k][2]};border-radius:3px">{html.escape(self._sign(t, k))}</span>'
-    def _ansi(self, t, k): return f'\x1b[1;{_styles[k][3]}m{t}\x1b[0m'
+    def _ansi(self, t, k): return f'\x1b[1;{_styles[k][3]}m{self._sign(t, k)}\x1b[0m'
     def _sign(self, t, k): return f'{_styles[k][0]}{t}{_styles[k][1]}'
 
     def _repr_html_(self):
