@@ -63,7 +63,7 @@ class Features:
         ids,lens = gather_rows(self.ids, self.offsets, rows, self.tok.pad_token_id)
         return ids,lens,torch.from_numpy(self.n_a[rows]),self.y[torch.from_numpy(np.asarray(rows))]
 
-# %% ../nbs/10b_features.ipynb #f2658c91
+# %% ../nbs/10b_features.ipynb #9792c467
 def bucketed(
     lens:np.ndarray, # (n,) ids in each row
     bs:int, # rows in a batch
@@ -91,8 +91,9 @@ class FeaturesDL(ExamplesDL):
         shuffle:bool=True, # False: longest first
         start:int=0, # number of the first batch of the next pass
         device:str='cpu', # where batches go
+        prefetch:int=None, # batches to have ready in advance; None: 2 on a GPU, else 0
     ):
-        super().__init__(examples, min(bs, len(examples)), n_batches or -(-len(examples)//bs), seed, shuffle, start, device)
+        super().__init__(examples, min(bs, len(examples)), n_batches or -(-len(examples)//bs), seed, shuffle, start, device, prefetch)
         self._sorted,self._pass = np.argsort(-examples.lens, kind='stable'),(None,None)
 
     @property

@@ -163,7 +163,7 @@ def record_parts(
     opt.zero_grad(set_to_none=False)
     return parts,calls
 
-# %% ../nbs/07e_graph.ipynb #d63b97de
+# %% ../nbs/07e_graph.ipynb #7d5d81ee
 class RecordStep(Callback):
     "Do forward, loss and backward as one recorded function, and clipping and update as another."
     order,run_valid = MixedPrecision.order+2,False
@@ -171,10 +171,10 @@ class RecordStep(Callback):
         graph:bool=True, # record; False: only compile
         compile:bool=False, # `torch.compile` the model first
         accumulate:int=1, # batches in an update
-    ): self.graph,self.compile,self.accumulate,self.calls,self.off = graph,compile,accumulate,None,False
+    ): self.graph,self.compiling,self.accumulate,self.calls,self.off = graph,compile,accumulate,None,False
 
     def before_fit(self):
-        self.calls,self.off,self.learn.clip_grads.inside = None,not (self.graph or self.compile),self.graph or self.compile
+        self.calls,self.off,self.learn.clip_grads.inside = None,not (self.graph or self.compiling),self.graph or self.compiling
         reason = why_not(self.learn)
         if reason: self.stop(reason)
     def after_fit(self): self.calls,self.learn.clip_grads.inside = None,False
@@ -193,12 +193,12 @@ class RecordStep(Callback):
 
     def prepare(self, shapes):
         "Record, with the compiler if asked for, else without."
-        while self.graph or self.compile:
+        while self.graph or self.compiling:
             try:
-                self.parts,self.calls,self.shapes = *record_parts(self.learn, self.graph, self.compile, self.accumulate),shapes
+                self.parts,self.calls,self.shapes = *record_parts(self.learn, self.graph, self.compiling, self.accumulate),shapes
                 return
             except Exception as e: why = f'failed ({type(e).__name__}: {str(e).strip().split(chr(10))[0][:200]})'
-            if self.compile: self.compile = logger.warning(f'torch.compile {why}: going on without it')
+            if self.compiling: self.compiling = logger.warning(f'torch.compile {why}: going on without it')
             else: self.graph = False
         self.stop(f'recording a CUDA graph {why}')
 

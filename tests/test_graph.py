@@ -66,7 +66,7 @@ def test_compile(home, monkeypatch):
     monkeypatch.setattr(torch._inductor.config, 'fallback_random', True) # else it would draw other random numbers
     plain,_ = run(home, 'eager', steps=8)
     compiled,learn = run(home, 'compiled', steps=8, compile=True)
-    assert not learn.record_step.off and learn.record_step.compile
+    assert not learn.record_step.off and learn.record_step.compiling
     losses = [[l['loss'] for l in log(r) if 'loss' in l] for r in (plain,compiled)]
     assert len(losses[0])==2 and all(math.isclose(a, b, rel_tol=1e-5) for a,b in zip(*losses, strict=True)), losses
     _,learn = run(home, 'compiled', steps=8, compile=False)
