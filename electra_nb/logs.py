@@ -73,7 +73,7 @@ def batch_mark(
     "A mark that tells batches apart."
     return xxh3_64_hexdigest(ids.cpu().numpy().tobytes())
 
-# %% ../nbs/07c_logs.ipynb #3b330ad0
+# %% ../nbs/07c_logs.ipynb #e3ae642c
 class LogSteps(Callback):
     "Write means of the losses to `log.jsonl` every few steps, and the metrics at each evaluation."
     order = Recorder.order+1
@@ -98,8 +98,13 @@ class LogSteps(Callback):
         if not all(map(math.isfinite, sums)): raise FloatingPointError(f"the training has broken down by step {self.learn.n_updates}: a loss or a gradient is not a finite number. "
             "The newest checkpoint is from before that. Try a lower lr or a longer warmup, in a new run folder.")
 
+    def before_fit(self): self.counted = self.learn.n_updates
+    def after_cancel_fit(self):
+        if self.counted!=self.learn.n_updates: self.after_step() # a callback ended the training before this one had its turn
+
     def after_step(self):
         if self.learn.step_skipped: return
+        self.counted = self.learn.n_updates
         self.sums[4] += self.learn.clip_grads.norm.double()*self.accumulate
         if self.learn.n_updates%self.every and self.learn.n_updates!=self.n_steps: return
         now = time.perf_counter()

@@ -47,8 +47,8 @@ def test_same_training(home, accumulate):
 class StopAt(Callback):
     "End the training after some updates."
     def __init__(self, n): self.n = n
-    def after_batch(self):
-        if self.training and self.learn.n_updates==self.n: raise CancelFitException()
+    def after_step(self):
+        if self.learn.n_updates==self.n: raise CancelFitException()
 
 def test_resume(home):
     "A recorded run that is stopped in the midst and goes on ends as one that was not."
