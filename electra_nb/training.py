@@ -272,7 +272,7 @@ def run_mark(
     settings = {k:v for c in cfgs for k,v in asdict(c).items() if k not in free}
     return hash_texts([learn.dls.train.examples.path.name, json.dumps(settings, sort_keys=True)])
 
-# %% ../nbs/08_training.ipynb #818c014d
+# %% ../nbs/08_training.ipynb #df394dff
 def train(
     learn:Learner, # from `pretrain_learner`
     run:str, # run folder: log, curves and checkpoints go there
@@ -290,6 +290,7 @@ def train(
     learn.n_updates,learn.last_step,start,state = 0,cfg.steps,newest_checkpoint(run/'checkpoints'),{}
     if start is None and ((run/'discriminator').exists() or any((run/'checkpoints').glob('step_*'))):
         raise ValueError(f"{run} has been trained, but none of its checkpoints is whole: pass another out=, or delete the folder to start again")
+    run.mkdir(parents=True, exist_ok=True)
     clear_rests(run/'checkpoints', start)
     mark = run_mark(learn, cfg, optim)
     if start:
