@@ -52,3 +52,11 @@ def test_study_has_file():
     assert (short.p_adjusted>.05).all()
     for task,words in dict(sst2='SST-2 gains {:.1f} points (p = {:.3f})', library='a task on docstrings loses {:.1f} (p = {:.3f})').items():
         assert words.format(abs(long.difference[task]), long.p[task]) in text
+
+def test_notebook_links():
+    "Local links of the notebooks lead somewhere."
+    for nb in nbs:
+        base = root if nb.name=='index.ipynb' else nb.parent
+        text = '\n'.join(''.join(c['source']) for c in cells(nb) if c['cell_type']=='markdown')
+        for link in re.findall(r'\]\(([^)#\s]+)\)', text):
+            if not link.startswith('http'): assert (base/link).exists(), f'{nb.name}: {link}'
