@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['option_groups', 'pretrain', 'make_parser', 'cli']
 
-# %% ../nbs/09_pretraining.ipynb #18f557fe
+# %% ../nbs/09_pretraining.ipynb #c13bc7a6
 import argparse, json, os, signal, sys, tempfile, time, torch
 from dataclasses import asdict, replace
 from .checkpoints import checkpoint_state, newest_checkpoint
@@ -20,7 +20,9 @@ from .logs import logger, quiet
 from .model import count_parameters, get_models, save_tower
 from .recipes import explicit, make_recipe, recipe_docs, recipe_from_file
 from .rtd import rtd
+from .run_report import note_end, save_run_report
 from .runs import check_out, claim_run, default_out, model_card, run_identity
+from .samples import KeepSamples
 from .tokenizer import get_tokenizer, load_tokenizer, sample_texts
 from .tracking import Track, check_trackers
 from .training import pick_device, pretrain_learner, train
@@ -117,23 +119,27 @@ def pretrain(
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     with only_writer(out): return _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs or [], began)
 
-# %% ../nbs/09_pretraining.ipynb #fb8da162
+# %% ../nbs/09_pretraining.ipynb #4de0c61b
 def _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs, began):
     claim_run(out, run_identity(size, recipe, c, tok))
     if damage(out/'tokenizer'): write_folder(out/'tokenizer', tok.save_pretrained)
-    write_file(out/'data.json', json.dumps(card, indent=1))
+    name = torch.cuda.get_device_name() if learn.dls.device.type=='cuda' else 'CPU'
+    write_file(out/'data.json', json.dumps(dict(card, device=name), indent=1))
+    (out/'end.json').unlink(missing_ok=True)
     start = newest_checkpoint(out/'checkpoints')
     state = checkpoint_state(start) if start else {}
     done = start and state['n_updates']>=state['n_steps']
     logger.info(f"run: {out}"+(', finished before' if done else f", going on from {start.name}" if start else ''))
     threads = torch.get_num_threads()
     if recipe.threads: torch.set_num_threads(recipe.threads)
-    track = Track(out, log_with, dict(size=size, corpus=c.name, vocabulary=len(tok), **asdict(recipe)))
-    try: stopped = train(learn, out, tok, recipe, recipe, max_hours, [*cbs,Doctor(out),track], began)
+    track,samples = Track(out, log_with, dict(size=size, corpus=c.name, vocabulary=len(tok), **asdict(recipe))),KeepSamples(out)
+    try: stopped = train(learn, out, tok, recipe, recipe, max_hours, [*cbs,Doctor(out),samples,track], began)
     finally:
         torch.set_num_threads(threads)
         track.end()
+    note_end(out, stopped or 'finished', learn.n_updates)
     if stopped:
+        save_run_report(out)
         logger.info(f"stopped ({stopped}) after step {learn.n_updates} of {learn.last_step}, and saved. The same call goes on from there.")
         if stopped=='SIGINT': raise KeyboardInterrupt
         if stopped.startswith('SIG'): sys.exit(128+signal.Signals[stopped])
@@ -142,7 +148,8 @@ def _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs, began
         if not done or damage(out/name): write_folder(out/name, partial(save_tower, getattr(learn.model, name), tok=tok))
     if not done or not (out/'README.md').exists(): write_file(out/'README.md', model_card(out, card, tok, learn.dls.device.type))
     logger.info(f'diagnosis: {diagnose(out).line()}')
-    logger.info(f"finished: {out}/discriminator is the encoder, {out}/generator the masked language model, {out}/curves.png the curves.\nNext, let the generator fill a gap:")
+    save_run_report(out)
+    logger.info(f"finished: {out}/discriminator is the encoder, {out}/generator the masked language model, {out}/report.html the report.\nNext, let the generator fill a gap:")
     code = f"from transformers import pipeline; print(*pipeline('fill-mask', '{out}/generator')('Returns the {tok.mask_token} of the array.'), sep='\\n')"
     logger.info(f'  python -c "{code}"')
     return learn
