@@ -40,7 +40,7 @@ def _compared(lines):
     try: return compare(*split)
     except ValueError: return None
 
-# %% ../nbs/55_reports.ipynb #b362251b
+# %% ../nbs/55_reports.ipynb #e7fd2dd7
 def study_page(
     folder:str, # made by `finetune`
 ) -> str: # HTML
@@ -52,7 +52,9 @@ def study_page(
     table,tasks = summarize(lines),list(dict.fromkeys(r['task'] for r in lines))
     best = [(f"{r['task']}, {r['start']}: median {r['metric']}", f"{r['median']:.1f}") for r in table.to_dict('records') if r['median']==r['median']]
     figures = [Figure(svg(lambda t=t: plot_scores([r for r in lines if r['task']==t]), f'task{i}')) for i,t in enumerate(tasks)]
-    failed = [Div(f"{r['task']}, {r['start']}: {r['failed']}", cls='note bad') for r in table.to_dict('records') if r['failed']]
+    words = dict(constant='gave the same answer for every text', diverged='diverged: its loss was not a finite number')
+    bad = [r for r in lines if r['failure']]
+    failed = [Div(*(P(f"{r['task']}, {r['start']}, seed {r['seed']} {words.get(r['failure'], r['failure'])}.") for r in bad), cls='note bad')] if bad else []
     parts = [P(f"{len(lines)} run{'s'*(len(lines)>1)} on {len(tasks)} task{'s'*(len(tasks)>1)}; the dev score of each run is a dot, the median a bar, guessing the dotted line", cls='faint'), tiles(best), *failed,
         Section(H2('Every run'), Div(*figures, cls='charts')), Section(H2('Statistics'), data_table(table.drop(columns='failed')))]
     both = _compared(lines)

@@ -6,7 +6,7 @@
 __all__ = ['ink', 'chart_style', 'page', 'rows', 'tiles', 'svg', 'thin', 'note_end', 'run_state', 'RunFacts', 'charts',
            'sample_tables', 'run_page', 'save_run_report']
 
-# %% ../nbs/54_report.ipynb #a30537e0
+# %% ../nbs/54_report.ipynb #3c598825
 import html, json, math, matplotlib, re
 from collections.abc import Callable
 from dataclasses import asdict
@@ -16,25 +16,25 @@ from .doctor import diagnose
 from .files import read_json, write_file
 from .logs import logger, read_log, read_objects
 from .recipes import Recipe, recipes
-from fastcore.xml import B, Body, Code, Details, Div, Figcaption, Figure, Footer, H1, H2, Head, Html, Meta, P, Pre, Safe, Section, Small, Span, Style, Summary, to_xml
-from fastcore.xml import Table, Td, Th, Title, Tr
+from fastcore.xml import B, Body, Code, Details, Div, Figcaption, Figure, Footer, H1, H2, Head, Html, Meta, P, Pre
+from fastcore.xml import Safe, Section, Small, Span, Style, Summary, Table, Td, Th, Title, Tr, to_xml
 from filelock import FileLock, Timeout
 from io import StringIO
 from matplotlib.figure import Figure as Plot
 from pathlib import Path
 from statistics import fmean
 
-# %% ../nbs/54_report.ipynb #1cbc34f6
+# %% ../nbs/54_report.ipynb #ec6f5376
 _css = '''
 :root{--paper:#fff;--card:#f6f7f9;--ink:#1d2430;--faint:#667085;--line:#d8dde5;--a:#1f6feb;--b:#d9480f;--good:#e3f5e8;--bad:#fdeae3;--calm:#eef1f6;color-scheme:light dark}
 @media (prefers-color-scheme:dark){:root{--paper:#14181f;--card:#1c222c;--ink:#e6e9ef;--faint:#98a2b3;--line:#343c4a;--a:#6cb0ff;--b:#ff9a66;--good:#14341f;--bad:#43200f;--calm:#222a36}}
 *{box-sizing:border-box} body{margin:0 auto;max-width:1080px;padding:20px 16px 48px;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
 h1{font-size:1.6rem;line-height:1.2;margin:.4em 0 .2em;overflow-wrap:anywhere} h2{font-size:1.15rem;margin:2em 0 .5em} p{margin:.4em 0;max-width:75ch;overflow-wrap:anywhere}
 small,.faint,figcaption{color:var(--faint);font-size:.86rem} .tiles,.charts{display:grid;gap:12px;margin:14px 0}
-.tiles{grid-template-columns:repeat(auto-fit,minmax(132px,1fr))} .columns{display:grid;gap:0 40px;grid-template-columns:repeat(auto-fit,minmax(min(280px,100%),1fr))} .charts{grid-template-columns:repeat(auto-fit,minmax(min(320px,100%),1fr))}
+.tiles{grid-template-columns:repeat(auto-fit,minmax(132px,1fr))} .columns{display:grid;gap:0 40px;grid-template-columns:repeat(auto-fit,minmax(min(280px,100%),1fr))} .charts{grid-template-columns:repeat(auto-fill,minmax(min(320px,100%),1fr))}
 .tile,figure,.text{background:var(--card);border-radius:10px;padding:10px 14px;margin:0} .tile b{display:block;font-size:1.35rem;line-height:1.3} figure svg{width:100%;height:auto;display:block}
 .note{border-radius:10px;padding:10px 14px;margin:12px 0;background:var(--calm)} .good{background:var(--good)} .bad{background:var(--bad)}
-table{border-collapse:collapse;font-size:.92rem} td,th{text-align:left;vertical-align:top;padding:4px 14px 4px 0;border-bottom:1px solid var(--line);overflow-wrap:anywhere} .wide{overflow-x:auto}
+table{border-collapse:collapse;font-size:.92rem} td,th{text-align:left;vertical-align:top;padding:4px 14px 4px 0;border-bottom:1px solid var(--line);overflow-wrap:anywhere} .wide{overflow-x:auto} .wide td,.wide th{white-space:nowrap}
 th{font-weight:500;color:var(--faint)} .text{margin:12px 0} .text td{line-height:1.75} .text th{white-space:nowrap;font-variant-numeric:tabular-nums}
 mark{border-radius:4px;padding:1px 4px;color:inherit;background:var(--line)} .detected{background:#3b82f655;border-bottom:2px solid #3b82f6} .missed{background:#f9731655;border-bottom:2px dashed #f97316} .alarm{background:#eab30844;border-bottom:2px dotted #ca8a04}
 pre{background:var(--card);padding:12px 14px;border-radius:10px;overflow-x:auto;font-size:.86rem} details{margin:10px 0} summary{cursor:pointer;color:var(--a)}

@@ -130,12 +130,13 @@ class Track(Callback):
         path = self.home/'tracking'/'sent.jsonl'
         with writing(path), open(path, 'a') as f: f.write(json.dumps(line)+'\n')
 
-# %% ../nbs/51_tracking.ipynb #4034bf66
+# %% ../nbs/51_tracking.ipynb #e3bbb944
 @patch
 def begin(self:Track):
     "Start the trackers, each where it was left."
     self.live,ids = {},{}
-    if self.wanted: (self.home/'tracking').mkdir(parents=True, exist_ok=True)
+    if not self.wanted: return
+    (self.home/'tracking').mkdir(parents=True, exist_ok=True)
     for l in filter(None, read_objects(self.home/'tracking'/'sent.jsonl')):
         if 'id' in l: ids[l['tracker']] = l['id']
         else: self.sent[l['tracker']] = l['step'],l['valid']
