@@ -196,10 +196,10 @@ def sample_tables(
         out.append(Div(Table(*body), cls='text'))
     return out
 
-# %% ../nbs/54_report.ipynb #cb3f007c
+# %% ../nbs/54_report.ipynb #bc8f89e0
 def _status(f):
     "State and verdict."
-    total,at = f.recipe.steps,f'step {f.step:,} of {f.recipe.steps:,}'
+    at = f'step {f.step:,} of {f.recipe.steps:,}'
     states = dict(finished=f'Finished after {f.step:,} steps.', stopped=f'Stopped ({f.why}) at {at}. The same call goes on from there.', going=f'Still going: {at}. Write the report again to see more.',
         crashed=f"Ended without a word after {at}: the process crashed or was killed. The same call goes on from the newest checkpoint.")
     said = [Div(states[f.state], cls='note bad' if f.state=='crashed' else 'note')]

@@ -14,14 +14,14 @@ from .show import look, rtd_rows
 from fastai.callback.core import Callback
 from pathlib import Path
 
-# %% ../nbs/53_samples.ipynb #c64a5e36
+# %% ../nbs/53_samples.ipynb #721190c9
 def sample_line(
     learn, # `Learner` with the objective of `06_rtd`
     seed:int=42, # of positions and draws
     n:int=48, # tokens of each text to keep
 ) -> list: # for each of two texts: rows for `TokenView`
     "Corrupt two held-out texts with the generator of this moment."
-    examples,dl = learn.dls.valid.examples,learn.dls.valid
+    examples = learn.dls.valid.examples
     at = sorted({0,len(examples)//2})
     with same_random():
         torch.manual_seed(seed)

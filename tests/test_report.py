@@ -20,7 +20,8 @@ def run(tmp_path_factory):
     env = {**os.environ, 'ELECTRA_NB_CACHE':str(tmp/'cache'), 'HF_HOME':str(tmp/'hf'), 'CUDA_VISIBLE_DEVICES':'', 'OMP_NUM_THREADS':'1'}
     start = lambda: subprocess.Popen([sys.executable, '-c', code], cwd=tmp, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     p,end = start(),time.time()+200
-    while not (tmp/'mine'/'log.jsonl').exists(): assert p.poll() is None and time.time()<end, p.communicate()[0]
+    log = tmp/'mine'/'log.jsonl'
+    while not (log.exists() and log.stat().st_size): assert p.poll() is None and time.time()<end, p.communicate()[0]
     p.send_signal(signal.SIGTERM)
     said = p.communicate(timeout=100)[0]
     assert p.returncode==143, said
