@@ -22,6 +22,6 @@ setup(
     package_data={'electra_nb': ['py.typed']},
     python_requires='>=' + cfg['min_python'],
     install_requires=cfg['requirements'].split(),
-    extras_require={'dev': cfg['dev_requirements'].split()},
+    extras_require={'dev': cfg['dev_requirements'].split(), **{t: [t] for t in cfg['trackers'].split()}},
     entry_points={'console_scripts': cfg['console_scripts'].split(), 'nbdev': ['electra_nb=electra_nb._modidx:d']},
     zip_safe=False)

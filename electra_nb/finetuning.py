@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['last_run', 'load_data', 'run_once', 'run_task', 'finetune', 'make_parser', 'cli']
 
-# %% ../nbs/12c_finetuning.ipynb #7569307e
+# %% ../nbs/12c_finetuning.ipynb #b5f24612
 import argparse, json, math, os, shutil, torch
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -17,6 +17,7 @@ from .labels import library_task, table_task
 from .logs import logger, quiet
 from .optim import OptimConfig
 from .recipes import explicit, option_docs
+from .reports import save_study_report
 from .runs import versions
 from .scores import failure, guess, score
 from .study import Study, best_seeds, check_rows, check_study, claim_study, prune_models, run_name, save_best, write_predictions
@@ -221,7 +222,7 @@ def finetune(
     if submission: study.submission(submission, keep)
     return study
 
-# %% ../nbs/12c_finetuning.ipynb #73e31f5c
+# %% ../nbs/12c_finetuning.ipynb #44c9aab1
 def _run_study(source, tok, cfg, rows, seeds, starts, out, identity, keep, device):
     common,threads = {k:identity[k] for k in ('model','weights')},torch.get_num_threads()
     out.mkdir(parents=True, exist_ok=True)
@@ -242,6 +243,7 @@ def _run_study(source, tok, cfg, rows, seeds, starts, out, identity, keep, devic
         lock.release()
     study = Study(out, {d.name:d for d in rows}, device)
     _summary(study)
+    save_study_report(out)
     return study
 
 # %% ../nbs/12c_finetuning.ipynb #4e4d3368

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['option_groups', 'pretrain', 'make_parser', 'cli']
 
-# %% ../nbs/09_pretraining.ipynb #d6a94aae
+# %% ../nbs/09_pretraining.ipynb #a9b02d9e
 import argparse, json, os, signal, sys, tempfile, time, torch
-from dataclasses import replace
+from dataclasses import asdict, replace
 from .checkpoints import checkpoint_state, newest_checkpoint
 from .commands import function_parser, run_command
 from .corpus import get_corpus, iterable_corpus
@@ -20,8 +20,11 @@ from .logs import logger, quiet
 from .model import count_parameters, get_models, save_tower
 from .recipes import explicit, make_recipe, recipe_docs, recipe_from_file
 from .rtd import rtd
+from .run_report import note_end, save_run_report
 from .runs import check_out, claim_run, default_out, model_card, run_identity
+from .samples import KeepSamples
 from .tokenizer import get_tokenizer, load_tokenizer, sample_texts
+from .tracking import Track, check_trackers
 from .training import pick_device, pretrain_learner, record_cbs, train
 from fastai.basics import Learner
 from functools import partial
@@ -66,7 +69,7 @@ def _learner(recipe, tok, train_set, valid_set, device):
     gen,disc = get_models(recipe, len(tok), tok.pad_token_id)
     return pretrain_learner(train_set, valid_set, tok, rtd(gen, disc, tok, recipe, recipe, recipe), recipe, recipe, device)
 
-# %% ../nbs/09_pretraining.ipynb #301b6caa
+# %% ../nbs/09_pretraining.ipynb #a15b84a4
 @explicit(recipe_docs())
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
@@ -80,6 +83,7 @@ def pretrain(
     max_hours:float=None, # save and stop so many hours after this call; the same call goes on
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
     cache:str=None, # folder for prepared data; None: ELECTRA_NB_CACHE, or beside the Hugging Face cache
+    log_with:str=None, # tracker, or several with commas between: 'tensorboard', 'trackio', 'wandb', 'mlflow', 'neptune', or a GeneralTracker of accelerate (51_tracking)
     cbs:list=None, # more fastai callbacks for the training
     dry_run:bool=False, # report on the start of the corpus, time a few steps, write nothing to the run folder
     **options,
@@ -95,6 +99,7 @@ def pretrain(
         if on not in (True,False): raise ValueError(f"{name}={on!r} must be True or False")
     if not (cache is None or isinstance(cache, (str,os.PathLike))): raise ValueError(f"cache={cache!r} is no name of a folder")
     if not (resume=='auto' or isinstance(resume, bool)): raise ValueError(f"resume={resume!r} is unknown: choose 'auto', True or False")
+    check_trackers(log_with)
     if out is not None: check_out(out, resume)
     c = get_corpus(corpus, text_column, whole_files, stream)
     _check_idle(given, c.tokenizer if tokenizer is None else tokenizer)
@@ -112,22 +117,29 @@ def pretrain(
     learn = _learner(recipe, tok, *sets, device)
     n = count_parameters(learn.model.generator, learn.model.discriminator)
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
-    with only_writer(out): return _run(size, recipe, out, c, tok, card, learn, max_hours, cbs or [], began)
+    with only_writer(out): return _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs or [], began)
 
-# %% ../nbs/09_pretraining.ipynb #13f2cbe3
-def _run(size, recipe, out, c, tok, card, learn, max_hours, cbs, began):
+# %% ../nbs/09_pretraining.ipynb #4de0c61b
+def _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs, began):
     claim_run(out, run_identity(size, recipe, c, tok))
     if damage(out/'tokenizer'): write_folder(out/'tokenizer', tok.save_pretrained)
-    write_file(out/'data.json', json.dumps(card, indent=1))
+    name = torch.cuda.get_device_name() if learn.dls.device.type=='cuda' else 'CPU'
+    write_file(out/'data.json', json.dumps(dict(card, device=name), indent=1))
+    (out/'end.json').unlink(missing_ok=True)
     start = newest_checkpoint(out/'checkpoints')
     state = checkpoint_state(start) if start else {}
     done = start and state['n_updates']>=state['n_steps']
     logger.info(f"run: {out}"+(', finished before' if done else f", going on from {start.name}" if start else ''))
     threads = torch.get_num_threads()
     if recipe.threads: torch.set_num_threads(recipe.threads)
-    try: stopped = train(learn, out, tok, recipe, recipe, max_hours, [*cbs,Doctor(out)], began)
-    finally: torch.set_num_threads(threads)
+    track,samples = Track(out, log_with, dict(size=size, corpus=c.name, vocabulary=len(tok), **asdict(recipe))),KeepSamples(out)
+    try: stopped = train(learn, out, tok, recipe, recipe, max_hours, [*cbs,Doctor(out),samples,track], began)
+    finally:
+        torch.set_num_threads(threads)
+        track.end()
+    note_end(out, stopped or 'finished', learn.n_updates)
     if stopped:
+        save_run_report(out)
         logger.info(f"stopped ({stopped}) after step {learn.n_updates} of {learn.last_step}, and saved. The same call goes on from there.")
         if stopped=='SIGINT': raise KeyboardInterrupt
         if stopped.startswith('SIG'): sys.exit(128+signal.Signals[stopped])
@@ -136,7 +148,8 @@ def _run(size, recipe, out, c, tok, card, learn, max_hours, cbs, began):
         if not done or damage(out/name): write_folder(out/name, partial(save_tower, getattr(learn.model, name), tok=tok))
     if not done or not (out/'README.md').exists(): write_file(out/'README.md', model_card(out, card, tok, learn.dls.device.type))
     logger.info(f'diagnosis: {diagnose(out).line()}')
-    logger.info(f"finished: {out}/discriminator is the encoder, {out}/generator the masked language model, {out}/curves.png the curves.\nNext, let the generator fill a gap:")
+    save_run_report(out)
+    logger.info(f"finished: {out}/discriminator is the encoder, {out}/generator the masked language model, {out}/report.html the report.\nNext, let the generator fill a gap:")
     code = f"from transformers import pipeline; print(*pipeline('fill-mask', '{out}/generator')('Returns the {tok.mask_token} of the array.'), sep='\\n')"
     logger.info(f'  python -c "{code}"')
     return learn
