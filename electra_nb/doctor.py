@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['rules', 'data_facts', 'Chart', 'Rule', 'rule', 'Finding', 'Diagnosis', 'diagnose', 'Doctor', 'print_diagnosis', 'cli']
 
-# %% ../nbs/08d_doctor.ipynb #f32b07e8
+# %% ../nbs/08d_doctor.ipynb #d3725550
 import math, sys, unicodedata
 from collections import Counter
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from .examples import Examples
 from .files import read_json
 from .commands import function_parser, run_command
 from .logs import LogSteps, logger, read_log
-from .recipes import recipes
+from .recipes import check_names, recipes
 from .watch import bad_words
 from fastai.callback.core import Callback
 from functools import cached_property
@@ -239,7 +239,7 @@ class Doctor(Callback):
             if f.name not in self.told: logger.warning(f'diagnosis: {f}')
             self.told.add(f.name)
 
-# %% ../nbs/08d_doctor.ipynb #4586f94d
+# %% ../nbs/08d_doctor.ipynb #4225a023
 def print_diagnosis(
     run:str=None, # run folder; None: the newest one in runs/
 ) -> None:
@@ -254,4 +254,4 @@ def cli(
     argv:list=None, # arguments; None: those of the process
 ) -> None:
     "The command `electra_diagnose`."
-    run_command(function_parser('electra_diagnose', print_diagnosis, 'run', {}, {}), print_diagnosis, argv, lambda name: None, 'a run folder is given first')
+    run_command(function_parser('electra_diagnose', print_diagnosis, 'run', {}, {}), print_diagnosis, argv, lambda name: check_names({name:None}, ['run'], {}), 'a run folder is given first')

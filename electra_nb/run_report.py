@@ -90,7 +90,7 @@ def thin(
     k = math.ceil(len(points)/n)
     return [tuple(map(fmean, zip(*points[i:i+k]))) for i in range(0, len(points), max(1, k))]
 
-# %% ../nbs/54_report.ipynb #4f35c8ae
+# %% ../nbs/54_report.ipynb #9347ab3c
 def note_end(
     run:Path, # run folder
     why:str, # 'finished', or the reason of the stop
@@ -110,7 +110,8 @@ def run_state(
     if (run/'.lock').exists():
         try: FileLock(run/'.lock', timeout=0).acquire().lock.release()
         except Timeout: return 'going',''
-    return 'crashed',''
+    done = all((run/n/'model.safetensors').exists() for n in ('generator','discriminator')) # written last
+    return ('finished' if done else 'crashed'),''
 
 # %% ../nbs/54_report.ipynb #0fedc525
 def _number(x): return isinstance(x, (int,float)) and not isinstance(x, bool) and math.isfinite(x)
