@@ -6,7 +6,7 @@
 __all__ = ['attention', 'none', 'unrecorded', 'variants', 'gpu_variants', 'reference_sample', 'reference_loss', 'LoopAdam',
            'own_loss', 'Variant', 'Step', 'FastaiStep', 'make_steps']
 
-# %% ../nbs/bench_step.ipynb #48e584c9
+# %% ../nbs/bench_step.ipynb #7b672363
 import time, torch, torch.nn.functional as F
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -19,6 +19,8 @@ from .model import get_models
 from .optim import ElectraAdam, WarmupDecay, decay_groups, lr_at
 from .recipes import Recipe
 from .rtd import RTDModel, corrupt, rtd, rtd_loss, sample_tokens
+from .samples import KeepSamples
+from .tracking import Track
 from .training import DrawCurves, RestoreScaler, SaveSteps, StepBar, Stretch, eval_interval, pretrain_learner
 from .watch import KeepBad
 from functools import partial
@@ -134,7 +136,7 @@ class Step:
         self.n += 1
         return loss.detach()
 
-# %% ../nbs/bench_step.ipynb #a19f70c6
+# %% ../nbs/bench_step.ipynb #5d1b6ca8
 class FastaiStep:
     "The step in the midst of a `fit`."
     def __init__(self,
@@ -155,7 +157,7 @@ class FastaiStep:
         learn.create_opt()
         learn.n_updates,learn.last_step,learn.epoch,learn.n_epoch,learn.dl = 0,recipe.steps,0,1,learn.dls.train
         self.bar = StepBar(recipe.steps, 'bench', leave=False)
-        watch = [self.bar,KeepBad(self.home, tok),Deadline(),DrawCurves(self.home),Doctor(self.home)]
+        watch = [self.bar,KeepBad(self.home, tok),Deadline(),DrawCurves(self.home),Doctor(self.home),KeepSamples(self.home),Track(self.home)]
         learn.remove_cb(learn.progress)
         learn.add_cbs([Stretch(recipe.steps, eval_interval(recipe)),WarmupDecay(recipe.steps, self.recipe),RestoreScaler(),self.log,self.saver,*watch])
         for e in ('before_fit','before_epoch','before_train'): learn(e)
