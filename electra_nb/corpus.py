@@ -130,11 +130,12 @@ def text_docs(
             doc,n = [],0
     if doc: yield '\n'.join(doc)
 
-# %% ../nbs/01_corpus.ipynb #bc2fcfed
+# %% ../nbs/01_corpus.ipynb #6767cbc2
 _half = re.compile('[\ud800-\udfff]')
 
 def _need_text(value, column, where, known):
     if isinstance(value, str): return value if value.isascii() else _half.sub('\ufffd', value)
+    if value is None and column in known: raise ValueError(f"{where}: no text in column {column!r}: it is null there. Fill it or leave the row out")
     raise ValueError(f"{where}: no text in column {column!r} (found {'nothing' if value is None else type(value).__name__}); columns there: {', '.join(map(str,known))}. "
         "Name the right one with text_column=.")
 

@@ -163,7 +163,7 @@ def record_parts(
     opt.zero_grad(set_to_none=False)
     return parts,calls
 
-# %% ../nbs/07e_graph.ipynb #7d5d81ee
+# %% ../nbs/07e_graph.ipynb #504465a8
 class RecordStep(Callback):
     "Do forward, loss and backward as one recorded function, and clipping and update as another."
     order,run_valid = MixedPrecision.order+2,False
@@ -195,11 +195,14 @@ class RecordStep(Callback):
         "Record, with the compiler if asked for, else without."
         while self.graph or self.compiling:
             try:
-                self.parts,self.calls,self.shapes = *record_parts(self.learn, self.graph, self.compiling, self.accumulate),shapes
+                self.parts,self.calls = record_parts(self.learn, self.graph, self.compiling, self.accumulate)
+                self.shapes = shapes
                 return
             except Exception as e: why = f'failed ({type(e).__name__}: {str(e).strip().split(chr(10))[0][:200]})'
-            if self.compiling: self.compiling = logger.warning(f'torch.compile {why}: going on without it')
-            else: self.graph = False
+            if not self.compiling: self.graph = False
+            else:
+                self.compiling = False
+                logger.warning(f'torch.compile {why}: going on without it')
         self.stop(f'recording a CUDA graph {why}')
 
     def run(self):

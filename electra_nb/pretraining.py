@@ -30,7 +30,7 @@ from fastai.basics import Learner
 from functools import partial
 from pathlib import Path
 
-# %% ../nbs/09_pretraining.ipynb #845b570a
+# %% ../nbs/09_pretraining.ipynb #b675e349
 def _prepare(recipe, c, tokenizer, out, cache):
     "Tokenizer and examples of a run."
     logger.info(f'corpus: {c.name}'+(f', {c.n_bytes/1e6:.1f} MB' if c.n_bytes else ''))
@@ -43,7 +43,7 @@ def _prepare(recipe, c, tokenizer, out, cache):
     seen = '' if recipe.hours else f"; read {card['epochs']:.2g} times"
     logger.info(f"text: {card['documents']:,} documents, {card['tokens']:,} tokens in {card['rows']:,} rows; {card['cut_off']:.1%} cut off, {card['padding']:.1%} padding, "
         f"{card['unk']:.2%} [UNK]{seen}; {len(valid_set):,} rows held out")
-    if len(valid_set)<32: logger.info('few rows are held out, so the figures on them will be noisy; valid=0.1 holds out more')
+    if len(valid_set)<32: logger.info(f'few rows are held out, so the figures on them will be noisy; more text, or a larger share than valid={recipe.valid:g}, holds out more')
     return tok,train_set,valid_set,card
 
 def _check_idle(given, source):

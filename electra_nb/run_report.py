@@ -143,14 +143,14 @@ class RunFacts:
     @property
     def flops(self): return self.step*step_flops(self.recipe, self.info.get('vocabulary') or self.recipe.vocab_size)
 
-# %% ../nbs/54_report.ipynb #1d41d87c
+# %% ../nbs/54_report.ipynb #53a4cb95
 _charts = (('Discriminator: loss', 'Below the dashed line it knows more than how many tokens are replaced.', (('train','disc_loss','training'),('valid','disc_loss','held-out text'),('valid','disc_floor','knows only the share'))),
-    ('Generator: loss', 'The mean over the gaps, in nats.', (('train','gen_loss','training'),('valid','mlm_loss','held-out text'))),
+    ('Generator: loss at [MASK]', 'Below the dashed line it uses the words around.', (('valid','mask_loss','held-out text'),('valid','unigram_loss','knows only frequencies'))),
     ('Discriminator: AUC', 'Area under the ROC curve: replaced tokens told from originals; 0.5 is chance.', (('valid','disc_auc',"generator's samples"),('valid','probe_auc','words by frequency'))),
     ('Generator: accuracy on [MASK]', 'How often the likeliest word is the true one.', (('valid','mask_accuracy','held-out text'),)),
     ('Throughput', 'Tokens a second, between two lines of the log.', (('train','tokens_per_s','training'),)),
-    ('Learning rate', 'A warm-up, then a straight line to 0.', (('train','lr','training'),)))
-_looks = {'training':dict(color=_a, alpha=.5, lw=1.2), 'held-out text':dict(color=_b, marker='.', lw=1.6), 'knows only the share':dict(color=_ink, ls='--', lw=1.2)}
+    ('Learning rate', 'A warm-up, then a fall to 0.', (('train','lr','training'),)))
+_looks = {'training':dict(color=_a, alpha=.5, lw=1.2), 'held-out text':dict(color=_b, marker='.', lw=1.6), **{k:dict(color=_ink, ls='--', lw=1.2) for k in ('knows only the share','knows only frequencies')}}
 
 def _chart(facts, curves):
     def draw():

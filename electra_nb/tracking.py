@@ -100,17 +100,17 @@ def flat_line(
     part,values = ('valid',line['valid']) if 'valid' in line else ('train',line)
     return {f'{part}/{k}':v for k,v in values.items() if k!='step' and isinstance(v, (int,float)) and math.isfinite(v)}
 
-# %% ../nbs/51_tracking.ipynb #f4ec08d7
+# %% ../nbs/51_tracking.ipynb #17c27150
 class Track(Callback):
     "Hand the lines of the log to trackers; one that fails is left alone."
     order = LogSteps.order+4
     def __init__(self,
         home:str, # run folder
         log_with=None, # as for `check_trackers`
-        config:dict={}, # constants of the run
+        config:dict=None, # constants of the run
     ):
         self.home,self.wanted,self.live,self.at,self.sent,self.envs = Path(home),check_trackers(log_with),None,0,{},{}
-        self.config = {k:v if isinstance(v, (bool,int,float,str)) else str(v) for k,v in config.items()}
+        self.config = {k:v if isinstance(v, (bool,int,float,str)) else str(v) for k,v in (config or {}).items()}
 
     def before_fit(self):
         if self.live is None: self.begin()
