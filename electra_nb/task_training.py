@@ -69,10 +69,10 @@ def check_finetune_config(
     if cfg.precision not in ('auto','fp32','bf16','fp16'): raise ValueError(f"precision={cfg.precision!r} is unknown: choose 'auto', 'fp32', 'bf16' or 'fp16'")
     return cfg
 
-# %% ../nbs/11b_task_training.ipynb #416cb8a2
+# %% ../nbs/11b_task_training.ipynb #7d138c2e
 _by_width = {1024:dict(lr=5e-5, layer_decay=.9), 768:dict(lr=1e-4), 128:{}, 0:dict(lr=1e-3, layer_decay=1., threads=1)} # Table 7; the last is ours
 
-_elsewhere = dict(learning_rate='lr', num_train_epochs='epochs', n_epochs='epochs', max_steps='epochs', num_train_steps='epochs',
+_elsewhere = dict(learning_rate='lr', num_train_epochs='epochs', n_epochs='epochs', max_steps='epochs', num_train_steps='epochs', num_warmup_steps='warmup', model_dir='out',
     train_batch_size='bs', per_device_train_batch_size='bs', batch_size='bs', max_seq_length='max_len',
     max_length='max_len', weight_decay='wd', weight_decay_rate='wd', warmup_proportion='warmup', warmup_ratio='warmup', layerwise_lr_decay='layer_decay', max_grad_norm='clip',
     double_unordered='swap_pairs', adam_epsilon='eps', num_trials='runs', task_names='tasks', output_dir='out', hidden_dropout_prob='dropout', model_name='model', n_runs='runs')
