@@ -46,7 +46,7 @@ class CountLists(TorchFunctionMode):
         self.n += func in (Tensor.tolist,Tensor.numpy)
         return func(*args, **(kwargs or {}))
 
-# %% ../nbs/bench_race.ipynb #f345872f
+# %% ../nbs/bench_race.ipynb #79e338e6
 def demands(
     step:Callable, # of a batch
     batch:tuple, # ids, lens, n_a
@@ -59,12 +59,13 @@ def demands(
         return t
     cuda = batch[0].device.type=='cuda'
     if cuda: torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated() if cuda else 0
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t), FlopCounterMode(display=False) as flops: step(batch)
-    memory = torch.cuda.max_memory_allocated() if cuda else sum(kept.values())
+    memory = torch.cuda.max_memory_allocated()-before if cuda else sum(kept.values())
     with CountOps() as ops, CountLists() as lists: step(batch)
     return dict(operations=ops.n, synchronisations=ops.n_waits+lists.n, flops=flops.get_total_flops(), memory=memory)
 
-# %% ../nbs/bench_race.ipynb #f71a6337
+# %% ../nbs/bench_race.ipynb #d4e90799
 def clock_of(device):
     "Processor time of one thread, else wall time; on a GPU after it has finished."
     if torch.device(device).type=='cuda': return lambda: (torch.cuda.synchronize(),time.perf_counter())[1]
@@ -74,9 +75,10 @@ def matmul_peak(
     recipe:Recipe, # gives the shapes
     device:str='cpu', # 'cpu' or 'cuda'
     dtype:torch.dtype=torch.float32,
-    flops:float=2e10, # work for each shape
+    flops:float=None, # work for each shape; None: some tenths of a second on a CPU, milliseconds on a GPU
 ) -> float: # operations a second
     "Best rate of matrix products at the shapes of a model."
+    flops = flops or (2e12 if torch.device(device).type=='cuda' else 2e10)
     t,d,n = recipe.bs*recipe.max_len,recipe.hidden_size,recipe.bs*n_slots(recipe.max_len, recipe.mask_prob)
     clock,best = clock_of(device),0.
     for m,k,o in ((t,d,d),(t,d,4*d),(t,4*d,d),(n,recipe.embedding_size,recipe.vocab_size)):
@@ -121,7 +123,7 @@ def fastai_cost(
     difference = dict(median=more.median(), low=more.min(), high=more.max())
     return dict(callbacks=extra/base.median(), log_and_checkpoints=seldom/base.median(), difference=difference, seconds=dict(**each, **rare))
 
-# %% ../nbs/bench_race.ipynb #8f16a566
+# %% ../nbs/bench_race.ipynb #eb20d0d5
 def claims(
     times:dict, # from `take_turns`
     reference:str, # name of the variant that the others are compared with
@@ -137,7 +139,8 @@ def _add_demands(table, steps, vs, batch, peaks):
     lean = 0
     for k,s in steps.items():
         d = dict(flops=lean) if vs[k].mode else demands(s, batch)
-        if k=='fused optimizer (lean)': lean = d['flops'] # a compiled step hides its products
+        if k=='fused optimizer (lean)': lean = d['flops']
+        if not d['flops']: d.update(flops=lean, memory=None) # a compiled or recorded step hides its products and its memory
         for c in ('operations','synchronisations','memory'): table.loc[k,c] = d.get(c)
         table.loc[k,'gflop'],table.loc[k,'share_of_peak'] = round(d['flops']/1e9, 2),round(d['flops']/table.seconds[k]/peaks[vs[k].bf16], 3)
     table['memory_mb'] = (table.pop('memory').astype(float)/1e6).round(1)
@@ -157,6 +160,7 @@ def bench_steps(
     torch._dynamo.config.recompile_limit = 64 # each variant is a compilation of its own
     batch,clock = tuple(o.to(device) for o in ExamplesDL(rows[0], recipe.bs).one_batch()),clock_of(device)
     equal,sampling = check_equal(vs, recipe, tok, rows, batch, device),check_samplers(device=device)
+    torch._dynamo.reset() # what was compiled for the comparison has other random numbers
     peak = lambda: {b:matmul_peak(recipe, device, torch.bfloat16 if b else torch.float32) for b in {v.bf16 for v in vs.values()}}
     steps,before = make_steps(vs, recipe, tok, rows, home, device),peak()
     times = take_turns({k:lambda s=s: [s(batch) for _ in range(n)] for k,s in steps.items()}, rounds, clock)

@@ -17,7 +17,7 @@ from fastai.callback.fp16 import MixedPrecision
 from fastcore.basics import noop
 from torch import Tensor
 
-# %% ../nbs/07e_graph.ipynb #2baa3ed5
+# %% ../nbs/07e_graph.ipynb #c7f8273d
 class Recorded:
     "A function of tensors that runs again and again on the same memory: on a GPU as one CUDA graph."
     def __init__(self,
@@ -38,7 +38,7 @@ class Recorded:
             for _ in range(warmup): self.f(*self.inputs)
         torch.cuda.current_stream().wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph): self.outputs = self.f(*self.inputs)
+        with torch.cuda.graph(self.graph, capture_error_mode='thread_local'): self.outputs = self.f(*self.inputs) # a loader's thread may go on
 
     def __call__(self, *inputs):
         for mine,new in zip(self.inputs, inputs): mine.copy_(new)
@@ -141,7 +141,7 @@ class UpdatePart:
         "Write the rates of this step where the recording reads them."
         for r,g in zip(self.rates, self.opt.param_groups): r.fill_(g['lr'])
 
-# %% ../nbs/07e_graph.ipynb #3d3f65f8
+# %% ../nbs/07e_graph.ipynb #224606ec
 def record_parts(
     learn:Learner, # with a batch at hand, before the first gradient of an update
     graph:bool=True, # record; False: the parts stay functions
@@ -151,7 +151,7 @@ def record_parts(
     "Record both parts and leave no trace of it but gradients of 0."
     opt,batch,device = learn.opt.opt,(*learn.xb,*learn.yb),learn_device(learn)
     opt.init_state()
-    parts = BatchPart(learn, torch.compile(learn.model) if compile else learn.model, accumulate),UpdatePart(learn)
+    parts = BatchPart(learn, torch.compile(learn.model, dynamic=False) if compile else learn.model, accumulate),UpdatePart(learn)
     with undisturbed([*learn.model.parameters(),*(t for s in opt.state.values() for t in s.values())]):
         opt.zero_grad()
         try:
@@ -163,7 +163,13 @@ def record_parts(
     opt.zero_grad(set_to_none=False)
     return parts,calls
 
-# %% ../nbs/07e_graph.ipynb #504465a8
+# %% ../nbs/07e_graph.ipynb #0dc028f9
+def _first(e):
+    "The first line of the error that began a chain of them."
+    while e.__context__ is not None: e = e.__context__
+    return f'{type(e).__name__}: {str(e).strip().splitlines()[0][:200]}' if str(e).strip() else type(e).__name__
+
+# %% ../nbs/07e_graph.ipynb #3d9c3886
 class RecordStep(Callback):
     "Do forward, loss and backward as one recorded function, and clipping and update as another."
     order,run_valid = MixedPrecision.order+2,False
@@ -174,6 +180,7 @@ class RecordStep(Callback):
     ): self.graph,self.compiling,self.accumulate,self.calls,self.off = graph,compile,accumulate,None,False
 
     def before_fit(self):
+        self.learn.loss_grad = None # would keep the graph of an older step alive
         self.calls,self.off,self.learn.clip_grads.inside = None,not (self.graph or self.compiling),self.graph or self.compiling
         reason = why_not(self.learn)
         if reason: self.stop(reason)
@@ -198,7 +205,7 @@ class RecordStep(Callback):
                 self.parts,self.calls = record_parts(self.learn, self.graph, self.compiling, self.accumulate)
                 self.shapes = shapes
                 return
-            except Exception as e: why = f'failed ({type(e).__name__}: {str(e).strip().split(chr(10))[0][:200]})'
+            except Exception as e: why = f'failed ({_first(e)})'
             if not self.compiling: self.graph = False
             else:
                 self.compiling = False

@@ -178,7 +178,7 @@ class StepBar(Callback):
         self.bar.update(int(not self.learn.step_skipped))
     def after_fit(self): self.bar.close()
 
-# %% ../nbs/08_training.ipynb #60d03fbd
+# %% ../nbs/08_training.ipynb #7860e0c8
 class SmoothLoss(AvgSmoothLoss):
     "fastai's smoothed loss, kept on the device: fastai's own reads the loss back at every step."
     def accumulate(self, learn):
@@ -187,9 +187,14 @@ class SmoothLoss(AvgSmoothLoss):
         self.val = torch.lerp(loss, self.val.to(loss.device), self.beta)
 
 class LossesToHost(Callback):
-    "Bring the recorder's losses to the host at the end, where plotting needs them."
+    "Bring the recorder's losses to the host after each stretch: plotting needs them there, and a million of them would fill a GPU."
     order = Recorder.order+1
-    def after_fit(self): self.recorder.losses = [o.cpu() for o in self.recorder.losses]
+    def before_fit(self): self.n = 0
+    def after_epoch(self):
+        losses = self.recorder.losses
+        if len(losses)>self.n: losses[self.n:] = torch.stack(losses[self.n:]).cpu().unbind()
+        self.n = len(losses)
+    after_fit = after_epoch
 
 def precision_cbs(
     precision:str, # as in `TrainConfig`

@@ -14,7 +14,7 @@ from pathlib import Path
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-# %% ../nbs/07b_watch.ipynb #d190a888
+# %% ../nbs/07b_watch.ipynb #d9de2027
 def tower_norms(
     model:nn.Module, # with `generator` and `discriminator`; their gradients may be clipped
     total:Tensor=None, # norm of all gradients before clipping; None: they are not clipped
@@ -23,7 +23,8 @@ def tower_norms(
     gen,disc = ({id(p):p for p in m.parameters() if p.grad is not None} for m in (model.generator,model.discriminator))
     own = lambda a,b: [p for k,p in a.items() if k not in b]
     groups = dict(gen_norm=own(gen, disc), disc_norm=own(disc, gen), shared_norm=[p for k,p in gen.items() if k in disc])
-    norms = {k:nn.utils.get_total_norm([p.grad for p in ps]).float() for k,ps in groups.items()}
+    device = next(model.parameters()).device # the norm of no gradients at all would be on the host
+    norms = {k:nn.utils.get_total_norm([p.grad for p in ps]).float().to(device) for k,ps in groups.items()}
     if total is None: return norms
     clipped = torch.stack(list(norms.values())).norm()
     return {k:n*total/clipped for k,n in norms.items()}
