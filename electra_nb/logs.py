@@ -5,12 +5,13 @@
 # %% auto #0
 __all__ = ['logger', 'quiet', 'read_objects', 'read_log', 'trim_log', 'batch_mark', 'LogSteps', 'plot_run', 'save_curves']
 
-# %% ../nbs/07c_logs.ipynb #0ac54ea3
+# %% ../nbs/07c_logs.ipynb #469a68a3
 import json, logging, math, os, shutil, sys, time, torch
 from .files import sync, write_file, writing
 from .watch import tower_norms
 from fastai.callback.core import Callback
 from fastai.learner import Recorder
+from fastcore.basics import patch
 from fastcore.imports import IN_NOTEBOOK
 from matplotlib.figure import Figure
 from pathlib import Path
@@ -73,7 +74,7 @@ def batch_mark(
     "A mark that tells batches apart."
     return xxh3_64_hexdigest(ids.cpu().numpy().tobytes())
 
-# %% ../nbs/07c_logs.ipynb #e3ae642c
+# %% ../nbs/07c_logs.ipynb #45a78bbd
 class LogSteps(Callback):
     "Write means of the losses to `log.jsonl` every few steps, and the metrics at each evaluation."
     order = Recorder.order+1
@@ -114,6 +115,7 @@ class LogSteps(Callback):
         line = {k:v/n for k,v in zip(_logged, sums) if k!='tokens'}
         line.update((k, v.item()) for k,v in tower_norms(self.learn.model, self.learn.clip_grads.norm).items())
         line['batch'] = batch_mark(self.xb[0])
+        self.learn.tower_losses = [*getattr(self.learn, 'tower_losses', ()),(self.learn.n_updates,line['gen_loss'],line['disc_loss'])]
         self.write(dict(step=self.learn.n_updates, **line, lr=self.opt.hypers[-1]['lr'], tokens_per_s=round(sums[3]/took, 1), seconds=round(self.seconds, 1)))
 
     def before_train(self): self.since = time.perf_counter()
@@ -164,3 +166,16 @@ def plot_run(
 def save_curves(run):
     "Draw `curves.png` anew, at once or not at all."
     write_file(Path(run)/'curves.png', lambda path: plot_run(run).savefig(path, dpi=100, format='png'))
+
+# %% ../nbs/07c_logs.ipynb #1df35a3a
+@patch
+def plot_towers(self:Recorder) -> Figure:
+    "Training losses of generator and discriminator, one beside the other."
+    rows = getattr(self.learn, 'tower_losses', ())
+    if not rows: raise ValueError("no loss of the towers has been logged yet: train for at least `log_every` steps")
+    steps,*losses = zip(*rows)
+    fig = Figure(figsize=(9,3), layout='constrained')
+    for ax,y,name in zip(fig.subplots(1, 2), losses, ('generator','discriminator')):
+        ax.plot(steps, y)
+        ax.set(xlabel='step', ylabel='loss', title=name)
+    return fig
