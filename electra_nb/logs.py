@@ -74,7 +74,7 @@ def batch_mark(
     "A mark that tells batches apart."
     return xxh3_64_hexdigest(ids.cpu().numpy().tobytes())
 
-# %% ../nbs/07c_logs.ipynb #45a78bbd
+# %% ../nbs/07c_logs.ipynb #1511535e
 class LogSteps(Callback):
     "Write means of the losses to `log.jsonl` every few steps, and the metrics at each evaluation."
     order = Recorder.order+1
@@ -99,7 +99,7 @@ class LogSteps(Callback):
         if not all(map(math.isfinite, sums)): raise FloatingPointError(f"the training has broken down by step {self.learn.n_updates}: a loss or a gradient is not a finite number. "
             "The newest checkpoint is from before that. Try a lower lr or a longer warmup, in a new run folder.")
 
-    def before_fit(self): self.counted = self.learn.n_updates
+    def before_fit(self): self.counted,self.learn.tower_losses = self.learn.n_updates,getattr(self.learn, 'tower_losses', [])
     def after_cancel_fit(self):
         if self.counted!=self.learn.n_updates: self.after_step() # a callback ended the training before this one had its turn
 
@@ -115,7 +115,7 @@ class LogSteps(Callback):
         line = {k:v/n for k,v in zip(_logged, sums) if k!='tokens'}
         line.update((k, v.item()) for k,v in tower_norms(self.learn.model, self.learn.clip_grads.norm).items())
         line['batch'] = batch_mark(self.xb[0])
-        self.learn.tower_losses = [*getattr(self.learn, 'tower_losses', ()),(self.learn.n_updates,line['gen_loss'],line['disc_loss'])]
+        self.learn.tower_losses.append((self.learn.n_updates,line['gen_loss'],line['disc_loss']))
         self.write(dict(step=self.learn.n_updates, **line, lr=self.opt.hypers[-1]['lr'], tokens_per_s=round(sums[3]/took, 1), seconds=round(self.seconds, 1)))
 
     def before_train(self): self.since = time.perf_counter()
