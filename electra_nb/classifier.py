@@ -7,11 +7,12 @@ __all__ = ['Classifier', 'TaskLoss', 'SumLoss', 'layer_groups', 'layer_factors',
            'encoder_tokenizer', 'weights_hash', 'random_encoder', 'hf_head', 'to_hf', 'save_classifier',
            'load_classifier']
 
-# %% ../nbs/11_classifier.ipynb #fe339e56
+# %% ../nbs/11_classifier.ipynb #a4590652
 import json, os, re, torch, torch.nn.functional as F
 from copy import deepcopy
 from .checkpoints import damage, write_folder
-from .model import encode, foreign_config, get_models, init_paper, load_tower, read_config, save_tower
+from .encoder import encode
+from .model import foreign_config, get_models, init_paper, load_tower, read_config, save_tower
 from .optim import decay_groups
 from .recipes import make_recipe, recipe_from_file
 from .tasks import Task

@@ -92,7 +92,7 @@ def kept_bytes(
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t): _ = learn.rtd_loss.loss(learn.model(*xb), weights)
     return n
 
-# %% ../nbs/08e_cost.ipynb #d73ea025
+# %% ../nbs/08e_cost.ipynb #5b1eba15
 StepTime = namedtuple('StepTime', 'step evaluation memory checkpoint rows') # seconds an update and a batch of an evaluation, bytes, rows of an update that were timed
 
 def time_step(
@@ -103,7 +103,7 @@ def time_step(
 ) -> StepTime:
     "What an update takes on this machine, without a corpus; random state and threads are as before."
     device,(tensors,values),threads = pick_device(device, recipe.precision),random_state(),torch.get_num_threads()
-    recipe = replace(recipe, compile=bool(recipe.compile)) # compiling takes longer than the rest: only if asked for
+    recipe = replace(recipe, compile=bool(recipe.compile), unpad=bool(recipe.unpad)) # compiling takes longer than the rest, and these rows have a padding of their own: only if asked for
     gpu,flops = device=='cuda',step_flops(recipe, vocab_size)
     rows = recipe.bs if gpu else max(1, min(recipe.bs//recipe.accumulate, int(3e10/flops*recipe.bs)))
     if recipe.threads: torch.set_num_threads(recipe.threads)

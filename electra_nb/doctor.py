@@ -223,15 +223,15 @@ def diagnose(
     causes = any(not r.symptom for r,_ in found)
     return Diagnosis(chart, [Finding(r.name, e, r.advice) for r,e in found if not (r.symptom and causes)])
 
-# %% ../nbs/08d_doctor.ipynb #225a8d69
+# %% ../nbs/08d_doctor.ipynb #0937db4f
 class Doctor(Callback):
     "Look at the run after each evaluation."
     order = LogSteps.order+2
     def __init__(self,
         run:str, # run folder
-    ): self.run,self.told = run,set()
+    ): self.home,self.told = run,set()
     def after_epoch(self):
-        try: findings = diagnose(self.run)
+        try: findings = diagnose(self.home)
         except Exception as e: # a doctor who stumbles must not kill the patient
             logger.warning(f'the diagnosis failed ({type(e).__name__}: {e}); the training goes on')
             findings = []

@@ -6,9 +6,9 @@
 __all__ = ['tf_thresholds', 'logit_bins', 'signs', 'shown', 'base_rate_loss', 'roc_area', 'bin_counts', 'RTDMetrics', 'Signs',
            'EvalTowers', 'eval_args']
 
-# %% ../nbs/07a_metrics.ipynb #3a44a188
+# %% ../nbs/07a_metrics.ipynb #9aec2c22
 import math, torch
-from .model import token_logits
+from .encoder import token_logits
 from .rtd import RTDOutput, corrupt
 from fastai.callback.core import Callback
 from fastai.learner import Recorder
@@ -104,7 +104,7 @@ class RTDMetrics:
             disc_accuracy=share('right', 'tokens'), disc_precision=share('called_right', 'called'), disc_recall=share('called_right', 'replaced'),
             base_rate_recall=_recall_at(*hists['own'], s['replaced']), example_disc_loss=share('example_nll', 'examples'), padded_disc_auc=roc_area(*hists['padded']))
 
-# %% ../nbs/07a_metrics.ipynb #327c183f
+# %% ../nbs/07a_metrics.ipynb #faf1386c
 signs = ('wrong_labels','outside','on_padding','padded_loss') # metrics that are 0 in a sound training
 
 class Signs:
@@ -121,7 +121,7 @@ class Signs:
         disc_loss:Tensor=None, # that was trained on; None: unknown
     ) -> None:
         "Count one batch."
-        ids,lens,_,masked,slots = xb
+        ids,lens,_,masked,slots = xb[:5]
         self.log_unigram = self.log_unigram.to(ids.device)
         real = torch.arange(ids.shape[1], device=ids.device)<lens[:,None]
         free = torch.zeros_like(ids).scatter_add(1, slots, used.long())==0
@@ -139,7 +139,7 @@ class Signs:
         learned = dict(mask_loss=nll/max(1, hidden), unigram_loss=unigram/max(1, hidden))
         return dict(learned, wrong_labels=labels/tokens, outside=outside/tokens, on_padding=padding/tokens, padded_loss=padded/batches)
 
-# %% ../nbs/07a_metrics.ipynb #d69f1533
+# %% ../nbs/07a_metrics.ipynb #33f3dab5
 class EvalTowers(Callback):
     "Gather `RTDMetrics` in validation, with the same masks and draws every time."
     order = Recorder.order-5
@@ -157,7 +157,7 @@ class EvalTowers(Callback):
 
     def after_loss(self):
         if self.training or not len(self.yb): return
-        ids,lens,n_a,masked,slots = self.xb
+        ids,lens,n_a,masked,slots = self.xb[:5]
         hidden = masked.gather(1, slots)==self.mask_id
         self.gathered.add(self.pred, self.yb[0], ids.gather(1, slots), hidden)
         parts = getattr(self.learn, 'rtd_loss', None)

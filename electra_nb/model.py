@@ -4,16 +4,16 @@
 
 # %% auto #0
 __all__ = ['sizes', 'ModelConfig', 'check_model_config', 'electra_configs', 'init_paper', 'init_local', 'tie_towers',
-           'get_models', 'count_parameters', 'attention_bias', 'encode', 'slot_logits', 'token_logits', 'quiet_hf',
-           'save_tower', 'save_models', 'foreign_config', 'read_config', 'check_weights', 'load_tower', 'load_models']
+           'get_models', 'count_parameters', 'quiet_hf', 'save_tower', 'save_models', 'foreign_config', 'read_config',
+           'check_weights', 'load_tower', 'load_models']
 
-# %% ../nbs/05_model.ipynb #d3deb32c
+# %% ../nbs/05_model.ipynb #79bb7a4e
 import json, math, os, torch
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
-from torch import Tensor, nn
+from torch import nn
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining, PreTrainedModel
 from transformers.activations import ACT2FN
 from transformers.utils import logging
@@ -174,50 +174,6 @@ def count_parameters(
     shared = {id(p) for p in disc.parameters()}
     own = n(p for p in gen.parameters() if id(p) not in shared)
     return dict(encoder=n(disc.electra.parameters()), discriminator=n(disc.parameters()), generator_own=own, total=n(disc.parameters())+own)
-
-# %% ../nbs/05_model.ipynb #c7550805
-def attention_bias(
-    mask:Tensor, # (bs, 1, 1, sl) bool, True at real tokens
-    dtype:torch.dtype, # in which attention computes, unless mixed precision has one of its own
-) -> Tensor: # (bs, 1, 1, sl) 0 at real tokens, minus infinity at padding
-    "What attention adds to its scores."
-    kind = mask.device.type
-    if torch.is_autocast_enabled(kind): dtype = torch.get_autocast_dtype(kind)
-    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -torch.inf)
-
-# %% ../nbs/05_model.ipynb #94de4cea
-def encode(
-    electra:nn.Module, # `ElectraModel`
-    ids:Tensor, # (bs, sl) token ids
-    attention_mask:Tensor=None, # (bs, 1, 1, sl) bool, True at real tokens; None: no padding
-    token_type_ids:Tensor=None, # (bs, sl) 0 for segment A, 1 for B
-) -> Tensor: # (bs, sl, d) hidden states
-    "Hidden states of the last layer."
-    h = electra.embeddings(input_ids=ids, token_type_ids=token_type_ids)
-    if hasattr(electra, 'embeddings_project'): h = electra.embeddings_project(h)
-    if attention_mask is not None: attention_mask = attention_bias(attention_mask, h.dtype)
-    return electra.encoder(h, attention_mask=attention_mask).last_hidden_state
-
-def slot_logits(
-    gen:ElectraForMaskedLM,
-    masked:Tensor, # (bs, sl) ids with [MASK] at most slots
-    slots:Tensor, # (bs, n) positions to guess
-    attention_mask:Tensor=None, # as in `encode`
-    token_type_ids:Tensor=None, # as in `encode`
-) -> Tensor: # (bs, n, v) logits
-    "The generator's guesses at the slots only."
-    h = encode(gen.electra, masked, attention_mask, token_type_ids)
-    h = h.gather(1, slots[...,None].expand(-1, -1, h.shape[-1]))
-    return gen.generator_lm_head(gen.generator_predictions(h))
-
-def token_logits(
-    disc:ElectraForPreTraining,
-    ids:Tensor, # (bs, sl) corrupted ids
-    attention_mask:Tensor=None, # as in `encode`
-    token_type_ids:Tensor=None, # as in `encode`
-) -> Tensor: # (bs, sl) logits; above 0 means replaced
-    "The discriminator's verdict on every token."
-    return disc.discriminator_predictions(encode(disc.electra, ids, attention_mask, token_type_ids))
 
 # %% ../nbs/05_model.ipynb #9893c007
 @contextmanager

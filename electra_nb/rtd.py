@@ -7,11 +7,11 @@ __all__ = ['sharpen', 'gumbel_sample', 'inverse_cdf_sample', 'SampleConfig', 'ch
            'RTDOutput', 'RTDModel', 'LossConfig', 'check_loss_config', 'tower_losses', 'rtd_loss', 'MaskTokens',
            'SampleTokens', 'RTDLoss', 'rtd']
 
-# %% ../nbs/06_rtd.ipynb #16e75089
+# %% ../nbs/06_rtd.ipynb #528380e1
 import torch, torch.nn.functional as F
 import electra_nb.show # chkstyle: ignore (gives data loaders `show_batch` and `show_results`)
+from .encoder import slot_logits, token_logits
 from .masking import MaskConfig, check_mask_config, mask_tokens
-from .model import slot_logits, token_logits
 from collections import namedtuple
 from dataclasses import dataclass
 from fastai.callback.core import Callback
@@ -90,7 +90,7 @@ def corrupt(
     corrupted = torch.where(at, total//count.clamp(min=1), ids)
     return corrupted,corrupted!=ids
 
-# %% ../nbs/06_rtd.ipynb #8af8e650
+# %% ../nbs/06_rtd.ipynb #7a36e097
 _fields = 'nll mlm_preds sampled corrupted is_replaced logits real'
 
 class RTDOutput(namedtuple('RTDOutput', _fields)):
@@ -113,17 +113,18 @@ class RTDModel(nn.Module):
         n_a:Tensor, # (bs,) ids in segment A
         masked:Tensor, # (bs, sl) ids with [MASK]
         slots:Tensor, # (bs, n) positions to guess
+        where:Tensor=None, # places to compute, see `Unpadded`; None: all, padding too
     ) -> RTDOutput:
         at = torch.arange(ids.shape[1], device=ids.device)
         real = at<lens[:,None]
         types,mask = ((at>=n_a[:,None]) & real).long(),real[:,None,None]
-        logits = slot_logits(self.generator, masked, slots, mask, types)
+        logits = slot_logits(self.generator, masked, slots, mask, types, where)
         log_probs,targets = logits.float().log_softmax(-1),ids.gather(1, slots)
         sampled = self.sample(logits, log_probs, targets)
         corrupted,is_replaced = corrupt(ids, slots, sampled)
         nll = -log_probs.gather(-1, targets[...,None]).squeeze(-1)
         preds = sampled if self.training else log_probs.argmax(-1)
-        return RTDOutput((nll,preds,sampled,corrupted,is_replaced,token_logits(self.discriminator, corrupted, mask, types),real))
+        return RTDOutput((nll,preds,sampled,corrupted,is_replaced,token_logits(self.discriminator, corrupted, mask, types, where),real))
 
 # %% ../nbs/06_rtd.ipynb #a6effa1f
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ def rtd_loss(
     gen,disc = tower_losses(out, weights)
     return cfg.gen_weight*gen+cfg.disc_weight*disc
 
-# %% ../nbs/06_rtd.ipynb #2896014c
+# %% ../nbs/06_rtd.ipynb #035dc7d3
 class MaskTokens(Callback):
     "Mask fresh positions in every batch."
     def __init__(self,
@@ -168,11 +169,11 @@ class MaskTokens(Callback):
         self.tok,self.cfg = tok,check_mask_config(cfg)
         self.special = torch.tensor([tok.cls_token_id,tok.sep_token_id,tok.mask_token_id])
 
-    def mask(self, ids, lens, n_a):
+    def mask(self, ids, lens, n_a, *where):
         "What the model takes, and the weights of the slots."
         self.special = self.special.to(ids.device)
         masked,slots,weights = mask_tokens(ids, lens, self.special, self.tok.mask_token_id, self.cfg)
-        return (ids,lens,n_a,masked,slots),weights
+        return (ids,lens,n_a,masked,slots,*where),weights
 
     def before_batch(self):
         xb,weights = self.mask(*self.xb, *self.yb)

@@ -43,7 +43,7 @@ class TokenView:
         return '\n'.join(f'{n:<{width}}  {self._words(t, k, mark)}' for n,t,k in self.rows)
     __repr__ = __str__
 
-# %% ../nbs/05a_show.ipynb #1c97a06b
+# %% ../nbs/05a_show.ipynb #780b9f94
 def _display(view):
     shell = sys.modules.get('IPython') and sys.modules['IPython'].get_ipython()
     if shell: sys.modules['IPython'].display.display(view)
@@ -52,7 +52,7 @@ def _display(view):
 @torch.no_grad()
 def look(
     learn, # `Learner` with the objective of this notebook
-    batch, # (ids, lens, n_a)
+    batch, # (ids, lens, n_a), or (ids, lens, n_a, where)
 ) -> tuple: # what the model took and what it gave
     "Mask one batch, run the model in evaluation mode, and restore its mode."
     training,device = learn.model.training,next(learn.model.parameters()).device
@@ -70,7 +70,7 @@ def rtd_rows(
     verdict:bool=False, # show the discriminator's verdict
 ) -> list: # rows for `TokenView`
     "The versions of a text, and its labels or the verdict on it."
-    ids,lens,_,masked,slots = (o[i].tolist() for o in xb)
+    ids,lens,_,masked,slots = (o[i].tolist() for o in xb[:5])
     words = lambda x: tok.convert_ids_to_tokens(x[1:lens])
     rep,said,at = out.is_replaced[i].tolist(),(out.logits[i]>0).tolist(),set(slots)-{0}
     kinds = ['detected' if r and s else 'missed' if r else 'alarm' if s else None for r,s in zip(rep, said)] if verdict else \

@@ -5,9 +5,9 @@
 # %% auto #0
 __all__ = ['free', 'TrainConfig', 'check_train_config', 'eval_interval', 'milestones', 'Stretch', 'n_stretches', 'SaveSteps',
            'RestoreScaler', 'stop_signals', 'StepBar', 'SmoothLoss', 'LossesToHost', 'precision_cbs', 'record_cbs',
-           'pick_device', 'check_vocabulary', 'pretrain_learner', 'run_mark', 'train', 'DrawCurves']
+           'unpad_multiple', 'pick_device', 'check_vocabulary', 'pretrain_learner', 'run_mark', 'train', 'DrawCurves']
 
-# %% ../nbs/08_training.ipynb #b106c026
+# %% ../nbs/08_training.ipynb #a7ba2820
 import json, math, shutil, signal, threading, time, torch
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -15,6 +15,7 @@ from .batches import ExamplesDL
 from .checkpoints import checkpoint_bytes, checkpoint_state, clear_rests, load_checkpoint, newest_checkpoint, prune_checkpoints, save_checkpoint
 from .corpus import hash_texts
 from .deadline import Deadline
+from .examples import report_card
 from .files import need_space, remove_folder
 from .graph import RecordStep, StepLearner
 from .logs import LogSteps, quiet, save_curves, trim_log
@@ -32,7 +33,7 @@ from fastai.learner import AvgSmoothLoss, Recorder
 from pathlib import Path
 from tqdm import tqdm
 
-# %% ../nbs/08_training.ipynb #9bd0afbc
+# %% ../nbs/08_training.ipynb #d00e1e2c
 @dataclass(frozen=True)
 class TrainConfig:
     "Length and rhythm of a training; the defaults are those of ELECTRA-Small."
@@ -49,6 +50,7 @@ class TrainConfig:
     threads:int=None # CPU threads; None: torch's choice
     compile:bool=None # `torch.compile` the model (a minute or more at the start); None: on a GPU, for 5,000 steps or more
     cuda_graph:bool=None # record the step as a CUDA graph; None: on a GPU
+    unpad:bool=None # leave padding out of the encoders; None: on a CPU, where more than an eighth of the places is padding
     hours:float=None # end after so many hours of work instead of after `steps`, with the schedule cut to fit; None: no deadline
 
 def check_train_config(
@@ -62,6 +64,7 @@ def check_train_config(
     if not (cfg.hours is None or cfg.hours>0): raise ValueError(f"hours={cfg.hours!r} must be above 0, such as 6, or None")
     if not (isinstance(cfg.seed, int) and 0<=cfg.seed<2**63): raise ValueError(f"seed={cfg.seed!r} must be a whole number, 0 or more, below 2**63")
     if cfg.bs%cfg.accumulate: raise ValueError(f"bs={cfg.bs} rows cannot be divided among accumulate={cfg.accumulate} batches")
+    if cfg.compile and cfg.unpad: raise ValueError("compile=True and unpad=True: without padding each batch has a shape of its own, and all would be compiled; choose one of the two")
     if cfg.precision not in ('auto','fp32','bf16','fp16'): raise ValueError(f"precision={cfg.precision!r} is unknown: choose 'auto', 'fp32', 'bf16' or 'fp16'")
     return cfg
 
@@ -205,17 +208,29 @@ def precision_cbs(
     if precision=='auto': precision = 'fp32' if device.type!='cuda' else 'bf16' if torch.cuda.is_bf16_supported() else 'fp16'
     return [] if precision=='fp32' else [MixedPrecision(amp_mode=AMPMode.BF16 if precision=='bf16' else AMPMode.FP16)]
 
-# %% ../nbs/08_training.ipynb #bf3cf3e2
+# %% ../nbs/08_training.ipynb #6c2e7a1f
 def record_cbs(
-    cfg:TrainConfig, # `compile`, `cuda_graph`, `steps` and `accumulate` matter
+    cfg:TrainConfig, # `compile`, `cuda_graph`, `unpad`, `steps` and `accumulate` matter
     device:torch.device, # where the model is
 ) -> list: # callbacks
     "The callback that records the step, if any."
     gpu = device.type=='cuda'
     if cfg.cuda_graph and not gpu: raise ValueError(f"cuda_graph=True needs a GPU, and this run is on a {device.type.upper()}: leave it out")
     graph = gpu if cfg.cuda_graph is None else cfg.cuda_graph
-    compile = gpu and cfg.steps>=5000 if cfg.compile is None else cfg.compile
+    compile = gpu and cfg.steps>=5000 and not cfg.unpad if cfg.compile is None else cfg.compile
     return [RecordStep(graph, compile, cfg.accumulate)] if graph or compile else []
+
+# %% ../nbs/08_training.ipynb #5338c2ba
+def unpad_multiple(
+    cfg:TrainConfig, # `unpad`, `compile`, `bs` and `accumulate` matter
+    train, # training `Examples`
+    device:torch.device, # where the model is
+) -> int: # for `ExamplesDL(unpad=…)`; 0: padding is computed too
+    "Whether padding is left out, and what the number of places is then a multiple of."
+    cpu = device.type=='cpu'
+    on = cpu and not cfg.compile and report_card(train)['padding']>1/8 if cfg.unpad is None else cfg.unpad
+    if not on: return 0
+    return 1 if cpu else train.max_len*max(1, cfg.bs//cfg.accumulate//32)
 
 # %% ../nbs/08_training.ipynb #c18a5391
 def pick_device(
@@ -241,7 +256,7 @@ def check_vocabulary(
     n = model.discriminator.get_input_embeddings().num_embeddings
     if n<len(tok): raise ValueError(f"the model has {n} embeddings, but the tokenizer has {len(tok)} ids: call get_models with vocab_size={len(tok)}")
 
-# %% ../nbs/08_training.ipynb #0435b683
+# %% ../nbs/08_training.ipynb #b0f775d8
 def pretrain_learner(
     train, # training `Examples`
     valid, # validation `Examples`
@@ -256,7 +271,7 @@ def pretrain_learner(
     check_vocabulary(train, tok, objective['model'])
     device = torch.device(device or ('cuda' if torch.cuda.is_available() else 'cpu'))
     bs = cfg.bs//cfg.accumulate
-    dls = DataLoaders(ExamplesDL(train, bs, eval_interval(cfg)*cfg.accumulate, seed=cfg.seed, device=device),
+    dls = DataLoaders(ExamplesDL(train, bs, eval_interval(cfg)*cfg.accumulate, seed=cfg.seed, device=device, unpad=unpad_multiple(cfg, train, device)),
         ExamplesDL(valid, bs, cfg.eval_batches, shuffle=False, device=device), device=device)
     cb,metrics = eval_args(train.unigram(), tok.mask_token_id)
     cbs = [*objective['cbs'],cb,CountSteps(),ClipGrads(optim.clip),LossesToHost(),*precision_cbs(cfg.precision, device),*record_cbs(cfg, device)]
@@ -266,8 +281,8 @@ def pretrain_learner(
     learn.recorder.smooth_loss = SmoothLoss()
     return learn
 
-# %% ../nbs/08_training.ipynb #d7e14faa
-free = ('keep','save_every','threads','compile','cuda_graph') # settings that may differ when a run goes on
+# %% ../nbs/08_training.ipynb #edc94c08
+free = ('keep','save_every','threads','compile','cuda_graph','unpad') # settings that may differ when a run goes on
 
 def run_mark(
     learn:Learner, # from `pretrain_learner`
@@ -325,11 +340,11 @@ def train(
     save_curves(run)
     return saver.reason if learn.n_updates<learn.last_step else ''
 
-# %% ../nbs/08_training.ipynb #753f58b8
+# %% ../nbs/08_training.ipynb #51fc0579
 class DrawCurves(Callback):
     "Draw `curves.png` after each evaluation."
     order = LogSteps.order+1
     def __init__(self,
         run:str, # run folder
-    ): self.run = run
-    def after_epoch(self): save_curves(self.run)
+    ): self.home = run
+    def after_epoch(self): save_curves(self.home)

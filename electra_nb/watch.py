@@ -29,7 +29,7 @@ def tower_norms(
     clipped = torch.stack(list(norms.values())).norm()
     return {k:n*total/clipped for k,n in norms.items()}
 
-# %% ../nbs/07b_watch.ipynb #b1f91bb1
+# %% ../nbs/07b_watch.ipynb #168f7016
 class KeepBad(Callback):
     "Keep the first batch whose loss or gradient is not finite."
     order,run_valid = ClipGrads.order+1,False
@@ -37,12 +37,12 @@ class KeepBad(Callback):
         run:str, # run folder; gets `bad_batch/`
         tok=None, # tokenizer, for the words in the report
         accumulate:int=1, # batches in an update
-    ): self.run,self.tok,self.accumulate = Path(run),tok,accumulate
+    ): self.home,self.tok,self.accumulate = Path(run),tok,accumulate
     def before_fit(self): self.kept = None
 
     def after_loss(self):
         if not self.training or not len(self.yb): return
-        ids,lens,n_a,masked,slots = self.xb
+        ids,lens,n_a,masked,slots = self.xb[:5]
         parts,zero = self.learn.rtd_loss,self.loss.new_zeros(())
         host = {k:torch.full_like(zero, v) for k,v in dict(lr=self.opt.hypers[-1]['lr'], updates_before=self.learn.n_updates).items()}
         losses = dict(loss=self.loss.detach(), gen_loss=parts.gen, disc_loss=parts.disc, grad_norm=zero)
@@ -66,8 +66,8 @@ class KeepBad(Callback):
     def save(self) -> str: # one sentence; empty if all batches were sound
         "Write `bad_batch/`, if there is such a batch. Called when a training breaks off."
         if self.kept is None or not self.found.item(): return ''
-        write_folder(self.run/'bad_batch', self.write)
-        return bad_words(self.run)
+        write_folder(self.home/'bad_batch', self.write)
+        return bad_words(self.home)
 
     def write(self, folder):
         "Fill the folder `bad_batch`."

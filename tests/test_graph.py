@@ -44,6 +44,26 @@ def test_same_training(home, accumulate):
     assert a.keys()==b.keys() and all(torch.equal(a[k], b[k]) for k in a)
     assert log(plain)==log(recorded)
 
+def test_unpad(home):
+    "Without padding the losses change by rounding only; batches of several shapes are recorded, with and without accumulation."
+    padded,_ = run(home, 'padded', unpad=False)
+    flat,learn = run(home, 'flat', unpad=True)
+    assert len({len(learn.dls.train.gather(i)[3]) for i in range(9)})>3
+    losses = [[l['loss'] for l in log(r) if 'loss' in l] for r in (padded,flat)]
+    assert len(losses[0])==6 and all(math.isclose(a, b, rel_tol=1e-5) for a,b in zip(*losses, strict=True)), losses
+    for accumulate in (1,2):
+        with pytest.MonkeyPatch.context() as m:
+            m.setattr(training, 'unpad_multiple', lambda cfg, train, device: 24)
+            plain,_ = run(home, f'flat{accumulate}', accumulate=accumulate)
+            recorded,learn = run(home, f'recorded_flat{accumulate}', dict(graph=True), accumulate=accumulate, cbs=[shapes := Shapes()])
+        assert not learn.record_step.off and shapes.n>1
+        a,b = weights(plain),weights(recorded)
+        assert all(torch.equal(a[k], b[k]) for k in a) and log(plain)==log(recorded)
+
+class Shapes(Callback):
+    "How many shapes have been recorded."
+    def after_batch(self): self.n = len(self.learn.record_step.batches)
+
 class StopAt(Callback):
     "End the training after some updates."
     def __init__(self, n): self.n = n

@@ -11,7 +11,8 @@ from transformers import ElectraConfig, ElectraModel
 
 from electra_nb.classifier import Classifier, SumLoss, TaskLoss, layer_factors, layer_groups
 from electra_nb.masking import apply_mask, n_slots, n_used
-from electra_nb.model import ModelConfig, count_parameters, encode, get_models, slot_logits
+from electra_nb.encoder import encode, slot_logits
+from electra_nb.model import ModelConfig, count_parameters, get_models
 from electra_nb.optim import ClipGrads, CountSteps, OptimConfig, WarmupDecay, decay_groups, lr_at, make_opt
 from electra_nb.rtd import LossConfig, RTDModel, gumbel_sample, rtd_loss, sharpen, tower_losses
 from electra_nb.tasks import tasks

@@ -1,5 +1,5 @@
 "The project itself: README, notebooks, undefined names."
-import io, json, re
+import ast, io, json, re
 from pathlib import Path
 
 from pyflakes.api import check
@@ -61,3 +61,12 @@ def test_notebook_links():
         text = '\n'.join(''.join(c['source']) for c in cells(nb) if c['cell_type']=='markdown')
         for link in re.findall(r'\]\(([^)#\s]+)\)', text):
             if not link.startswith('http'): assert (base/link).exists(), f'{nb.name}: {link}'
+
+def test_callbacks_leave_run():
+    "fastai sets `run` of every callback to True after a fit, so no callback may keep anything there."
+    of = lambda c: {b.attr if isinstance(b, ast.Attribute) else getattr(b, 'id', '') for b in c.bases}
+    classes = [c for f in sorted((root/'electra_nb').glob('*.py')) for c in ast.walk(ast.parse(f.read_text())) if isinstance(c, ast.ClassDef) and 'Callback' in of(c)]
+    assert len(classes)>15
+    for c in classes:
+        kept = {n.attr for n in ast.walk(c) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)} | {n.name for n in c.body if isinstance(n, ast.FunctionDef)}
+        assert 'run' not in kept, c.name
