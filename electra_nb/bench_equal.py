@@ -32,13 +32,13 @@ def grad_gap(
     floor = 1e-3*torch.stack([g.norm() for g in a.values()]).norm()
     return max(((g-b[k]).norm()/torch.maximum(g.norm(), floor)).item() for k,g in a.items())
 
-# %% ../nbs/bench_equal.ipynb #93f6d37d
+# %% ../nbs/bench_equal.ipynb #c372c8fa
 def check_equal(
     vs:dict, # name -> `Variant`; the first is the reference
     recipe:Recipe,
     tok, # tokenizer of the rows
     rows:tuple, # training and validation `Examples`
-    batch:tuple, # ids, lens, n_a
+    batch:tuple, # ids, lens, n_a, where
     device:str='cpu', # 'cpu' or 'cuda'
 ) -> dict: # name -> relative differences of loss and gradients
     "Compare all variants without dropout; refuse to go on if they differ."

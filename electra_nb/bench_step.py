@@ -27,7 +27,7 @@ from functools import partial
 from pathlib import Path
 from torch import Tensor, nn
 
-# %% ../nbs/bench_step.ipynb #c6818e34
+# %% ../nbs/bench_step.ipynb #9eb6978c
 def reference_sample(
     logits:Tensor, # (..., v) of the generator
     log_probs=None, # not used
@@ -39,12 +39,12 @@ def reference_sample(
 
 def reference_loss(
     model:RTDModel, # both towers
-    xb:tuple, # ids, lens, n_a, masked, slots
+    xb:tuple, # ids, lens, n_a, masked, slots, …
     weights:Tensor, # (bs, n) 1 for slots in use, else 0
     cfg:Recipe, # weights of the towers
 ) -> Tensor: # 0-dimensional
     "The loss by way of Hugging Face's own forward passes."
-    ids,lens,n_a,masked,slots = xb
+    ids,lens,n_a,masked,slots = xb[:5]
     at,on = torch.arange(ids.shape[1], device=ids.device),weights.bool()
     real = at<lens[:,None]
     inputs = dict(attention_mask=real.long(), token_type_ids=((at>=n_a[:,None]) & real).long())
@@ -76,7 +76,7 @@ class LoopAdam(torch.optim.Optimizer):
         s['sq'].mul_(betas[1]).addcmul_(p.grad, p.grad, value=1-betas[1])
         p.addcdiv_(s['avg'], s['sq'].sqrt().add_(eps), value=-lr)
 
-# %% ../nbs/bench_step.ipynb #c7685d9d
+# %% ../nbs/bench_step.ipynb #e34e7eee
 def own_loss(model, xb, weights, cfg):
     "The loss of this project."
     return rtd_loss(model(*xb), weights, cfg)
@@ -91,18 +91,22 @@ class Variant:
     fastai:bool=False # inside a `Learner`, with the callbacks of a run
     bf16:bool=False # autocast; GPU only
     mode:str=None # of `torch.compile`; None: not compiled
+    unpad:bool=False # without padding
     same:bool=True # the same algorithm as the reference
 
 attention,none,unrecorded = dict(attention_dropout=0.),dict(attention_dropout=0., dropout=0.),dict(compile=False, cuda_graph=False)
-variants = {'reference':Variant(reference_loss, LoopAdam, reference_sample), 'logits at the slots only':Variant(opt=LoopAdam, changes=dict(sampler='gumbel')),
-    'sample from the log-probabilities':Variant(opt=LoopAdam), 'fused optimizer (lean)':Variant(), "lean, in fastai's Learner":Variant(fastai=True, changes=unrecorded),
-    'attention dropout 0':Variant(changes=attention, same=False), 'no dropout (another algorithm)':Variant(changes=none, same=False)}
+variants = {'reference':Variant(reference_loss, LoopAdam, reference_sample), 'own pass, logits at the slots only':Variant(opt=LoopAdam, changes=dict(sampler='gumbel')),
+    'sample from the log-probabilities':Variant(opt=LoopAdam), 'fused optimizer (lean)':Variant(), "lean, in fastai's Learner":Variant(fastai=True, changes=dict(unpad=False, **unrecorded)),
+    'lean, without padding':Variant(unpad=True), 'attention dropout 0':Variant(changes=attention, same=False), 'no dropout (another algorithm)':Variant(changes=none, same=False),
+    'no dropout, without padding':Variant(changes=none, unpad=True, same=False)}
 gpu_variants = {'bf16':Variant(bf16=True), 'bf16, compiled':Variant(bf16=True, mode='default'), 'bf16, compiled in CUDA graphs':Variant(bf16=True, mode='reduce-overhead'),
     "bf16, in fastai's Learner":Variant(bf16=True, fastai=True, changes=unrecorded), 'bf16, recorded':Variant(bf16=True, fastai=True, changes=dict(compile=False)),
     'bf16, compiled and recorded':Variant(bf16=True, fastai=True, changes=dict(compile=True)),
-    'bf16, compiled and recorded, no dropout':Variant(bf16=True, fastai=True, changes=dict(compile=True, **none), same=False)}
+    'bf16, compiled and recorded, no dropout':Variant(bf16=True, fastai=True, changes=dict(compile=True, **none), same=False),
+    'bf16, recorded, without padding':Variant(bf16=True, fastai=True, changes=dict(compile=False), unpad=True),
+    'bf16, recorded, no dropout, without padding':Variant(bf16=True, fastai=True, changes=dict(compile=False, **none), unpad=True, same=False)} # flash attention
 
-# %% ../nbs/bench_step.ipynb #ea5ab7a5
+# %% ../nbs/bench_step.ipynb #83b20877
 class Step:
     "One variant with its own copy of the same weights."
     def __init__(self,
@@ -123,7 +127,7 @@ class Step:
     def mask(self, batch): return mask_tokens(batch[0], batch[1], self.special, self.tok.mask_token_id, self.recipe)
     def loss(self, batch, masked, slots, weights):
         with torch.autocast(self.device, torch.bfloat16) if self.v.bf16 else nullcontext():
-            return self.v.loss(self.run, (*batch,masked,slots), weights, self.recipe)
+            return self.v.loss(self.run, (*batch[:3],masked,slots,*(batch[3:] if self.v.unpad else ())), weights, self.recipe)
 
     def __call__(self, batch):
         if self.v.mode: torch.compiler.cudagraph_mark_step_begin()
@@ -136,7 +140,7 @@ class Step:
         self.n += 1
         return loss.detach()
 
-# %% ../nbs/bench_step.ipynb #5d1b6ca8
+# %% ../nbs/bench_step.ipynb #45639e78
 class FastaiStep:
     "The step in the midst of a `fit`."
     def __init__(self,
@@ -147,7 +151,8 @@ class FastaiStep:
         home:str, # folder for log and checkpoints
         device:str='cpu', # 'cpu' or 'cuda'
     ):
-        self.recipe,self.home = replace(recipe, precision='bf16' if v.bf16 else 'fp32', **v.changes),Path(home)
+        self.n_inputs,self.home = 4 if v.unpad else 3,Path(home)
+        self.recipe = replace(recipe, precision='bf16' if v.bf16 else 'fp32', **v.changes)
         torch.manual_seed(recipe.seed)
         towers = get_models(self.recipe, recipe.vocab_size, tok.pad_token_id)
         self.learn = learn = pretrain_learner(*rows, tok, rtd(*towers, tok, self.recipe, self.recipe, self.recipe), self.recipe, self.recipe, device)
@@ -164,7 +169,7 @@ class FastaiStep:
         learn.n_iter = len(learn.dl)
 
     def __call__(self, batch):
-        self.learn.one_batch(self.i, batch)
+        self.learn.one_batch(self.i, batch[:self.n_inputs])
         self.i += 1
         return self.learn.loss.detach()
 
