@@ -1,5 +1,5 @@
 "Whole processes of fine-tuning: kill and go on, no network, silence when piped; and real GLUE files where they lie beside the project."
-import json, signal, subprocess, sys, time
+import json, os, signal, subprocess, sys, time
 from pathlib import Path
 
 import numpy as np, pandas as pd, pytest
@@ -22,7 +22,8 @@ def tmp(tmp_path_factory):
     rows.to_csv(tmp/'rows.csv', index=False)
     return tmp
 
-def job(out, runs=10): return f"from electra_nb import finetune; finetune(data='rows.csv', runs={runs}, epochs=2, bs=8, keep=2, device='cpu', out={out!r})"
+def job(out, runs=10, at_once=1):
+    return f"from electra_nb import finetune; finetune(data='rows.csv', runs={runs}, epochs=2, bs=8, keep=2, device='cpu', out={out!r}, at_once={at_once})"
 
 def lines(study): return [{k:v for k,v in json.loads(l).items() if k not in ('seconds','date')} for l in (study/'results.jsonl').read_text().splitlines()]
 
@@ -56,6 +57,61 @@ def test_interrupted(tmp):
     p.send_signal(signal.SIGINT)
     out,err = p.communicate(timeout=60)
     assert p.returncode==130 and 'the same call does the rest' in out, (out, err)
+
+def wait(f, seconds=120):
+    "Wait until `f()` is true."
+    end = time.time()+seconds
+    while not f():
+        assert time.time()<end
+        time.sleep(.05)
+
+def children(pid):
+    "Processes that a process has started to work for it."
+    found = subprocess.run(['ps','-o','pid=,args=','--ppid',str(pid)], capture_output=True, text=True).stdout.splitlines()
+    return [int(l.split()[0]) for l in found if 'spawn_main' in l]
+
+def alive(pids): return [p for p in pids if Path(f'/proc/{p}/cmdline').exists() and Path(f'/proc/{p}/cmdline').read_bytes()]
+
+def test_at_once(tmp):
+    "Runs side by side give the study of runs one after the other; kill -9 leaves no process behind, and the same command goes on."
+    rc,_,err = run(tmp, job('one', 4))
+    assert (rc,err)==(0,''), err
+    p = start(tmp, job('two', 4, at_once=2))
+    wait((tmp/'two'/'results.jsonl').exists)
+    workers = children(p.pid)
+    assert len(workers)==2
+    p.kill()
+    p.communicate()
+    wait(lambda: not alive(workers), 30)
+    rc,_,err = run(tmp, job('two', 4, at_once=2))
+    assert (rc,err)==(0,''), err
+    assert lines(tmp/'two')==lines(tmp/'one')
+    kept = [{p.relative_to(tmp/s):p.read_bytes() for p in sorted((tmp/s/'models').rglob('model.safetensors'))} for s in ('one','two')]
+    assert kept[0]==kept[1] and len(kept[0])==2
+
+@pytest.mark.parametrize('end', ['ctrl-c','worker'])
+def test_at_once_ends(tmp, end):
+    "Ctrl-C, which reaches all processes of a terminal, and a worker that is killed, end all of them with one sentence."
+    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    p = subprocess.Popen([sys.executable, '-c', job(end, 500, at_once=2)], cwd=tmp, env=env(tmp), preexec_fn=heed, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait(lambda: len(children(p.pid))==2)
+    if end=='worker': wait((tmp/end/'results.jsonl').exists) # else they are still importing
+    workers = children(p.pid)
+    if end=='worker': os.kill(workers[0], signal.SIGKILL)
+    else: os.killpg(p.pid, signal.SIGINT)
+    out,err = p.communicate(timeout=60)
+    wait(lambda: not alive(workers), 30)
+    if end=='worker': assert p.returncode==1 and 'has ended before its run did' in err and 'smaller at_once' in err
+    else: assert p.returncode!=0 and 'the same call does the rest' in out and err.count('Traceback')==1, err
+
+def test_at_once_in_a_script(tmp):
+    "A script without the usual guard is told of it, and a run that fails says why."
+    (tmp/'script.py').write_text(job('script', 2, at_once=2))
+    p = subprocess.run([sys.executable, 'script.py'], cwd=tmp, env=env(tmp), capture_output=True, text=True, timeout=120)
+    assert p.returncode==1 and "if __name__=='__main__'" in p.stderr
+    rc,_,err = run(tmp, job('fails', 2, at_once=2).replace('epochs=2', 'epochs=2, warmup=100'))
+    assert rc==1 and 'warmup=100 steps are more than' in err
 
 def test_one_writer(tmp):
     "A second process in the same study is refused."
