@@ -56,7 +56,7 @@ def token_positions(
     n = min(-(-real.sum()//multiple)*multiple, real.size)
     return np.concatenate([real.nonzero()[0], (~real).nonzero()[0]])[:n]
 
-# %% ../nbs/03a_batches.ipynb #4f5570f3
+# %% ../nbs/03a_batches.ipynb #10215bec
 class ExamplesDL:
     "Batches `(ids, lens, n_a)` of packed examples, and with `unpad` also `where` their tokens are, as a fastai data loader."
     def __init__(self,
@@ -68,7 +68,7 @@ class ExamplesDL:
         start:int=0, # number of the first batch of the next pass
         device:str='cpu', # where batches go
         prefetch:int=None, # batches to have ready in advance, gathered by a thread into pinned memory; None: 2 on a GPU, else 0
-        unpad:int=0, # say where the tokens are, in a multiple of so many places (`token_positions`); 0: don't
+        unpad:int=0, # also hand out where the tokens are, in a multiple of so many places (`token_positions`); 0: don't
     ):
         if bs<1: raise ValueError(f"bs={bs}: a batch needs at least one row")
         if shuffle and len(examples)<bs: raise ValueError(f"there are {len(examples)} training rows, fewer than one batch of {bs}: take more text or a smaller bs")

@@ -97,7 +97,7 @@ def bench_finetuning(
     shape = dict(hidden_size=electra.config.hidden_size, n_layers=electra.config.num_hidden_layers, dropout=electra.config.hidden_dropout_prob)
     return dict(table=table.reset_index(names='variant').to_dict('records'), **what, **shape, rounds=rounds, processor=platform.machine(), threads=1, versions=versions())
 
-# %% ../nbs/bench.ipynb #ac0a7201
+# %% ../nbs/bench.ipynb #c834c07e
 def bench_at_once(
     work:Work, # a task, a model, constants
     n_runs:int=4, # in all
@@ -106,8 +106,10 @@ def bench_at_once(
 ) -> dict: # table as records, and what it was measured on
     "A study's runs one after the other, and several at the same time."
     jobs = [Job('pretrained', s, 'pretrained', '') for s in range(n_runs)]
-    names,took = {n:f'{n} at a time' for n in ns},{}
-    times = take_turns({names[n]:lambda n=n: took.update({n:len(list(do_jobs(jobs, work, n)))}) for n in ns}, rounds, time.perf_counter)
-    assert set(took.values())=={n_runs}
-    what = dict(task=work.data.name, rows=len(work.feats['train']), runs=n_runs, epochs=work.cfg.epochs, bs=work.cfg.bs, cores=os.cpu_count())
+    names,threads = {n:f'{n} at a time' for n in ns},torch.get_num_threads()
+    def all_runs(n): assert len(list(do_jobs(jobs, work, n)))==n_runs
+    if work.cfg.threads: torch.set_num_threads(work.cfg.threads) # as `finetune` does
+    try: times = take_turns({names[n]:lambda n=n: all_runs(n) for n in ns}, rounds, time.perf_counter)
+    finally: torch.set_num_threads(threads)
+    what = dict(task=work.data.name, rows=len(work.feats['train']), runs=n_runs, cores=os.cpu_count(), **{k:getattr(work.cfg, k) for k in ('epochs','bs','threads')})
     return dict(table=ratios(times, names[ns[0]]).reset_index(names='variant').to_dict('records'), **what, rounds=rounds, device=work.device, versions=versions())

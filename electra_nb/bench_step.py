@@ -76,7 +76,7 @@ class LoopAdam(torch.optim.Optimizer):
         s['sq'].mul_(betas[1]).addcmul_(p.grad, p.grad, value=1-betas[1])
         p.addcdiv_(s['avg'], s['sq'].sqrt().add_(eps), value=-lr)
 
-# %% ../nbs/bench_step.ipynb #e34e7eee
+# %% ../nbs/bench_step.ipynb #3322f9a0
 def own_loss(model, xb, weights, cfg):
     "The loss of this project."
     return rtd_loss(model(*xb), weights, cfg)
@@ -99,7 +99,8 @@ variants = {'reference':Variant(reference_loss, LoopAdam, reference_sample), 'ow
     'sample from the log-probabilities':Variant(opt=LoopAdam), 'fused optimizer (lean)':Variant(), "lean, in fastai's Learner":Variant(fastai=True, changes=dict(unpad=False, **unrecorded)),
     'lean, without padding':Variant(unpad=True), 'attention dropout 0':Variant(changes=attention, same=False), 'no dropout (another algorithm)':Variant(changes=none, same=False),
     'no dropout, without padding':Variant(changes=none, unpad=True, same=False)}
-gpu_variants = {'bf16':Variant(bf16=True), 'bf16, compiled':Variant(bf16=True, mode='default'), 'bf16, compiled in CUDA graphs':Variant(bf16=True, mode='reduce-overhead'),
+gpu_variants = {'bf16':Variant(bf16=True), 'bf16, without padding':Variant(bf16=True, unpad=True),
+    'bf16, compiled':Variant(bf16=True, mode='default'), 'bf16, compiled in CUDA graphs':Variant(bf16=True, mode='reduce-overhead'),
     "bf16, in fastai's Learner":Variant(bf16=True, fastai=True, changes=unrecorded), 'bf16, recorded':Variant(bf16=True, fastai=True, changes=dict(compile=False)),
     'bf16, compiled and recorded':Variant(bf16=True, fastai=True, changes=dict(compile=True)),
     'bf16, compiled and recorded, no dropout':Variant(bf16=True, fastai=True, changes=dict(compile=True, **none), same=False),

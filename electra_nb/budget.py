@@ -39,7 +39,7 @@ def _span(s): return next((f'{s/k:.1f} {w}' for k,w in ((86400,'days'),(3600,'ho
 def _big(n): return next((f'{n/k:,.3g} {w}' for k,w in ((1e9,'billion'),(1e6,'million')) if n>=k), f'{n:,.0f}')
 def _bytes(n): return next((f'{n/k:,.3g} {w}' for k,w in ((1e9,'GB'),(1e6,'MB')) if n>=k), f'{n/1e3:.3g} kB')
 
-# %% ../nbs/52_budget.ipynb #6049125b
+# %% ../nbs/52_budget.ipynb #4fbb3bf9
 @dataclass(frozen=True)
 class Plan:
     "What a run takes and what it gives."
@@ -56,7 +56,7 @@ class Plan:
     corpus_tokens:float # None: unknown
     times_read:float # passes over the rows; None: unknown
     flops:float # matrix products of the run
-    share:float # of the paper's computing for this size; None: the paper has no such size
+    share:float # of the paper's computing for the size of this name; None: the paper has no such size
     glue:float # what the paper's curve has there; None: no promise
     checkpoint_bytes:int # all checkpoints and both towers, at most
     data_bytes:float # prepared rows; None: unknown
@@ -70,7 +70,7 @@ class Plan:
             ('training', f'{_span(3600*self.hours)}, evaluations included'), ('preparing the text', f'about {_span(3600*self.prepare_hours)}, once'),
             ('ends, if started now', f'{self.ends:%Y-%m-%d %H:%M}'), ('text', known(self.corpus_tokens, lambda: f'{self.corpus}, about {_big(self.corpus_tokens)} tokens')),
             ('will be read', f'{_big(self.tokens_read)} tokens; the text '+known(self.times_read, lambda: (f'{self.times_read:,.0f}' if self.times_read>=10 else f'{self.times_read:.2g}')+' times')),
-            ('computing', f'{self.flops:.2e} operations'+('' if self.share is None else f", {self.share:.2%} of the paper's for this size")),
+            ('computing', f'{self.flops:.2e} operations'+('' if self.share is None else f", {self.share:.2%} of what the paper spent on {self.size!r}")),
             ("the paper's curve", 'no promise' if self.glue is None else f'GLUE {self.glue:.1f} (dev, mean of 8 tasks)'),
             ('disk', f'checkpoints {_bytes(self.checkpoint_bytes)}, prepared text '+known(self.data_bytes, lambda: _bytes(self.data_bytes))),
             ('memory', f"{_bytes(self.memory_bytes)} {'at least, besides the libraries' if self.device=='CPU' else 'at its peak'}")]
@@ -80,14 +80,15 @@ class Plan:
         return '\n'.join([*(f'{k:<{w}}  {v}' for k,v in self.rows()), *(f'- {n}' for n in self.notes)])
     def _repr_markdown_(self): return '| | |\n|---|---|\n'+'\n'.join(f'| {k} | {v} |' for k,v in self.rows())+''.join(f'\n\n*{n}*' for n in self.notes)
 
-# %% ../nbs/52_budget.ipynb #e7c9145f
-def _notes(size, recipe, took, times, glue):
+# %% ../nbs/52_budget.ipynb #aa04af76
+def _notes(size, recipe, took, times, glue, spared):
     out = []
     if times and times>40: out.append(f'The text would be read {times:,.0f} times; after some 40 times a text teaches nothing more. Take more text, or fewer steps.')
     if times and times<1: out.append(f'The text would not be read once: {times:.1%} of it is used.')
     if recipe.warmup>=1 and recipe.warmup>recipe.steps: out.append(f'warmup={recipe.warmup:g} steps are more than the run, so its rate would never reach the peak. Pass warmup=0.06, a share of it.')
     if glue: out.append("The paper's curve was measured on Wikipedia and books, with 10,000 steps of warm-up: on another corpus it is a hope, not a promise.")
     elif size=='small': out.append(f"The paper's curve begins at {min(paper_curve):.2%} of its computing, and holds for its shapes only.")
+    if spared: out.append(f"{spared:.0%} of the places in this text's rows are padding, which a run on a CPU leaves out and this timing did not: steps will be faster.")
     if took.rows<recipe.bs//recipe.accumulate: out.append(f'Timed with {took.rows} of {recipe.bs} rows in a step, and multiplied; a whole step may take a tenth more.')
     return tuple(out)
 
@@ -120,7 +121,7 @@ def plan(
     took = time_step(recipe, text.vocab_size, device)
     return _plan(size, recipe, hours, device, c.name, text if whole or n_bytes else text._replace(tokens=None), took, given)
 
-# %% ../nbs/52_budget.ipynb #6efb6e11
+# %% ../nbs/52_budget.ipynb #174f0ef0
 def _plan(size, recipe, hours, device, name, text, took, given={}):
     "All that follows from the length of the text and the duration of a step."
     known,batch_rows = text.tokens is not None,recipe.bs//recipe.accumulate
@@ -133,10 +134,11 @@ def _plan(size, recipe, hours, device, name, text, took, given={}):
     share = flops/(step_flops(paper)*paper.steps) if paper else None
     same = size=='small' and all(getattr(recipe, k)==getattr(paper, k) for k in ('max_len',*(f.name for f in fields(ModelConfig))))
     glue = expected_glue(share) if same else None
+    spared = text.padding if device=='cpu' and recipe.unpad is None and not recipe.compile and text.padding>1/8 else 0
     saved = set(milestones(steps)) | {s for i in range(recipe.keep) if (s := (steps//recipe.save_every-i)*recipe.save_every)>0}
     return Plan(size, 'CPU' if device=='cpu' else torch.cuda.get_device_name(), steps, took.step, tokens/took.step, train/3600, text.seconds/3600,
         datetime.now()+timedelta(seconds=train+text.seconds), steps*tokens, name, text.tokens, times, flops, share, glue, took.checkpoint*(len(saved)+2),
-        text.ids*(2 if text.vocab_size<=65536 else 4) if known else None, took.memory, _notes(size, recipe, took, times, glue))
+        text.ids*(2 if text.vocab_size<=65536 else 4) if known else None, took.memory, _notes(size, recipe, took, times, glue, spared))
 
 # %% ../nbs/52_budget.ipynb #fc0462f1
 def plot_plan(

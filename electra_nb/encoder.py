@@ -6,8 +6,9 @@
 __all__ = ['attention_bias', 'queries_keys_values', 'attention', 'flash_rows', 'Unpadded', 'through_layer', 'encode',
            'slot_logits', 'token_logits']
 
-# %% ../nbs/05b_encoder.ipynb #cbf30a4c
+# %% ../nbs/05b_encoder.ipynb #9b7a6736
 import torch, torch.nn.functional as F
+from functools import cached_property
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.checkpoint import checkpoint
@@ -23,13 +24,14 @@ def attention_bias(
     if torch.is_autocast_enabled(kind): dtype = torch.get_autocast_dtype(kind)
     return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -torch.inf)
 
-# %% ../nbs/05b_encoder.ipynb #1dcc7f09
+# %% ../nbs/05b_encoder.ipynb #cf753574
 def queries_keys_values(
     att:nn.Module, # `ElectraSelfAttention`
     h:Tensor, # (..., d) hidden states
 ) -> Tensor: # (..., 3*d) queries, keys and values of all heads, side by side
     "Project for all heads with one product."
     parts = att.query,att.key,att.value
+    if any(type(p) is not nn.Linear for p in parts): return torch.cat([p(h) for p in parts], -1)
     return F.linear(h, torch.cat([p.weight for p in parts]), torch.cat([p.bias for p in parts]))
 
 def attention(
@@ -41,7 +43,7 @@ def attention(
     q,k,v = (o.unflatten(-1, (-1,att.attention_head_size)).transpose(1, 2) for o in qkv.split(att.all_head_size, -1))
     return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, dropout_p=att.dropout.p if att.training else 0.).transpose(1, 2).flatten(2)
 
-# %% ../nbs/05b_encoder.ipynb #ff58253b
+# %% ../nbs/05b_encoder.ipynb #790620d3
 def flash_rows(
     q:Tensor, # (n, heads, d of a head); `k` and `v` likewise
     k:Tensor,
@@ -60,7 +62,8 @@ class Unpadded:
         mask:Tensor, # (bs, 1, 1, sl) bool, True at real tokens
     ):
         self.where,self.mask,self.shape = where,mask,(mask.shape[0],mask.shape[-1])
-        self.back = torch.zeros(mask.numel(), dtype=torch.long, device=where.device).scatter(0, where, torch.arange(len(where), device=where.device))
+        at = torch.arange(mask.numel(), device=where.device)
+        self.back = (at%len(where)).scatter(0, where, at[:len(where)])
 
     def line(self, x):
         "(bs, sl, ...) -> (n, ...)"
@@ -70,24 +73,26 @@ class Unpadded:
         "(n, ...) -> (bs, sl, ...)"
         return x.index_select(0, self.back).unflatten(0, self.shape)
 
+    @cached_property
     def ends(self) -> Tensor: # (rows+1,) int32
         "Where the rows of the line end, and those of places of padding after them, none longer than `sl`."
         (bs,sl),lens = self.shape,self.mask.flatten(1).sum(1)
-        rest = lens.sum()+sl*torch.arange(1, max(1, bs//32)+1, device=lens.device)
+        rest = lens.sum()+sl*torch.arange(1, bs+1, device=lens.device)
         return torch.cat([lens.new_zeros(1), lens.cumsum(0), rest.clamp(max=len(self.where))]).int()
 
-    def flash(self, att, x):
+    def can_flash(self, att, x):
         "Whether flash attention can work on the line."
         if not x.is_cuda or (att.training and att.dropout.p): return False
-        return x.dtype in (torch.float16,torch.bfloat16) and torch.cuda.get_device_capability(x.device)>=(8,0)
+        size = att.attention_head_size
+        return x.dtype in (torch.float16,torch.bfloat16) and size%8==0 and size<=256 and torch.cuda.get_device_capability(x.device)>=(8,0)
 
     def attention(self, att, qkv, bias, flash=flash_rows):
         "`attention` along the line: (n, 3*d) -> (n, d)."
-        if not self.flash(att, qkv): return self.line(attention(att, self.rows(qkv), bias))
+        if not self.can_flash(att, qkv): return self.line(attention(att, self.rows(qkv), bias))
         q,k,v = (o.unflatten(-1, (-1,att.attention_head_size)) for o in qkv.split(att.all_head_size, -1))
-        return flash(q, k, v, self.ends(), self.shape[1]).flatten(1)
+        return flash(q, k, v, self.ends, self.shape[1]).flatten(1)
 
-# %% ../nbs/05b_encoder.ipynb #b7802a5b
+# %% ../nbs/05b_encoder.ipynb #9a1e411e
 def through_layer(
     layer:nn.Module, # `ElectraLayer`
     h:Tensor, # (bs, sl, d), or (n, d) with `line`
@@ -105,20 +110,20 @@ def encode(
     ids:Tensor, # (bs, sl) token ids
     attention_mask:Tensor=None, # (bs, 1, 1, sl) bool, True at real tokens; None: no padding
     token_type_ids:Tensor=None, # (bs, sl) 0 for segment A, 1 for B
-    where:Tensor=None, # (n,) places to compute, see `Unpadded`; None: all
+    where:Tensor=None, # (n,) places to compute, see `Unpadded`; needs `attention_mask`; None: all
 ) -> Tensor: # (bs, sl, d) hidden states; at padding without meaning
     "Hidden states of the last layer."
     line = None if where is None else Unpadded(where, attention_mask)
     inputs = dict(input_ids=ids, token_type_ids=token_type_ids)
-    if line: inputs = {**{k:line.line(v)[None] for k,v in inputs.items() if v is not None}, 'position_ids':where[None]%ids.shape[1]}
+    if line is not None: inputs = {**{k:line.line(v)[None] for k,v in inputs.items() if v is not None}, 'position_ids':where[None]%ids.shape[1]}
     h = electra.embeddings(**inputs)
-    if line: h = h[0]
+    if line is not None: h = h[0]
     if hasattr(electra, 'embeddings_project'): h = electra.embeddings_project(h)
     bias = None if attention_mask is None else attention_bias(attention_mask, h.dtype)
     for layer in electra.encoder.layer:
         if layer.gradient_checkpointing and layer.training: h = checkpoint(through_layer, layer, h, bias, line, use_reentrant=False)
         else: h = through_layer(layer, h, bias, line)
-    return line.rows(h) if line else h
+    return h if line is None else line.rows(h)
 
 # %% ../nbs/05b_encoder.ipynb #2cbea83c
 def slot_logits(

@@ -63,7 +63,7 @@ class Features:
         ids,lens = gather_rows(self.ids, self.offsets, rows, self.tok.pad_token_id)
         return ids,lens,torch.from_numpy(self.n_a[rows]),self.y[torch.from_numpy(np.asarray(rows))]
 
-# %% ../nbs/10b_features.ipynb #c62890c7
+# %% ../nbs/10b_features.ipynb #a6ee032c
 def bucketed(
     lens:np.ndarray, # (n,) ids in each row
     bs:int, # rows in a batch
@@ -96,7 +96,7 @@ class FeaturesDL(ExamplesDL):
         super().__init__(examples, min(bs, len(examples)), n_batches or -(-len(examples)//bs), seed, shuffle, start, device, prefetch)
         self._sorted,self._pass = np.argsort(-examples.lens, kind='stable'),(None,None)
 
-    kept = ExamplesDL.kept[:-1]
+    kept = tuple(k for k in ExamplesDL.kept if k!='unpad')
     @property
     def per_pass(self): return -(-len(self.examples)//self.bs)
     @property

@@ -151,7 +151,7 @@ def _model_name(source):
     parts = [p for p in Path(source).parts if p not in ('discriminator','checkpoints')]
     return '-'.join(parts[-2:]) if parts[-1].startswith('step_') and len(parts)>1 else parts[-1]
 
-# %% ../nbs/12d_finetuning.ipynb #57b043ad
+# %% ../nbs/12d_finetuning.ipynb #87342586
 _docs = {**option_docs((OptimConfig,)), **{k:v for k,v in option_docs((FinetuneConfig,)).items() if v[2]}}
 
 @explicit(_docs)
@@ -174,7 +174,7 @@ def finetune(
     seed:int=0, # first seed
     submission:str=None, # zip for the GLUE server, written at the end
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
-    at_once:int=1, # runs at the same time, each in a process of its own: for small models, which leave cores or a GPU idle
+    at_once:int=1, # runs of a task at the same time, each in a process of its own: for small models, which leave cores or a GPU idle (in a script, call below if __name__=='__main__')
     **options,
 ) -> Study: # tables, plots, predictions
     "Fine-tune an encoder on tasks and say what several runs show."

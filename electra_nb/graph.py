@@ -6,18 +6,19 @@
 __all__ = ['inside', 'most_shapes', 'Recorded', 'undisturbed', 'rates_on_device', 'StepLearner', 'why_not', 'BatchPart',
            'learn_device', 'UpdatePart', 'record_parts', 'record_batch', 'RecordStep']
 
-# %% ../nbs/07e_graph.ipynb #5922f92a
-import torch
+# %% ../nbs/07e_graph.ipynb #10ef5cd2
+import gc, torch
 from collections.abc import Callable
 from contextlib import contextmanager
 from .logs import logger
 from fastai.basics import Learner
 from fastai.callback.core import Callback, CancelBackwardException, CancelStepException
 from fastai.callback.fp16 import MixedPrecision
+from fastai.callback.training import GradientAccumulation
 from fastcore.basics import noop, patch
 from torch import Tensor
 
-# %% ../nbs/07e_graph.ipynb #f69018c2
+# %% ../nbs/07e_graph.ipynb #4eff4496
 class Recorded:
     "A function of tensors that runs again and again on the same memory: on a GPU as one CUDA graph."
     def __init__(self,
@@ -25,7 +26,7 @@ class Recorded:
         inputs:tuple=(), # tensors like those it will get
         device:str='cpu', # where it computes
         warmup:int=3, # calls before the recording, in which libraries choose their kernels
-        pool:tuple=None, # memory of another recording (`graph.pool()`) whose results are not needed any more when this one is called; None: its own
+        pool:tuple=None, # memory of another recording (`graph.pool()`), so that a call of either overwrites the results of both; None: its own
     ):
         self.f,self.inputs,self.graph = f,tuple(t.clone() for t in inputs),None
         if torch.device(device).type=='cuda': self.record(warmup, pool)
@@ -39,6 +40,7 @@ class Recorded:
             for _ in range(warmup): self.f(*self.inputs)
         torch.cuda.current_stream().wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
+        gc.collect() # a graph that nobody needs any more must not be freed while another is recorded
         with torch.cuda.graph(self.graph, pool=pool, capture_error_mode='thread_local'): self.outputs = self.f(*self.inputs) # a loader's thread may go on
 
     def __call__(self, *inputs):
@@ -82,7 +84,7 @@ class StepLearner(Learner):
         if self.training and step and step.accepts(): step.do()
         else: super()._do_one_batch()
 
-# %% ../nbs/07e_graph.ipynb #eddefa92
+# %% ../nbs/07e_graph.ipynb #39e73298
 inside = ('after_pred','after_loss','before_backward','after_backward')
 
 def why_not(
@@ -91,8 +93,9 @@ def why_not(
     "Why the step of a learner cannot be recorded."
     scaler = getattr(learn, 'scaler', None)
     if scaler is not None and scaler.is_enabled(): return "fp16 needs a loss scale that is looked at in every step (bf16 does not)"
-    own = [cb.name for cb in learn.cbs if not type(cb).__module__.startswith(('fastai.','electra_nb.')) and any(hasattr(type(cb), e) for e in inside)]
-    return f"callback {own[0]!r} wants to act in the midst of a step ({', '.join(inside)})" if own else ''
+    fits = lambda cb: isinstance(cb, (MixedPrecision,GradientAccumulation)) or type(cb).__module__.startswith('electra_nb.')
+    other = [cb.name for cb in learn.cbs if not fits(cb) and any(hasattr(type(cb), e) for e in inside)]
+    return f"callback {other[0]!r} wants to act in the midst of a step ({', '.join(inside)})" if other else ''
 
 # %% ../nbs/07e_graph.ipynb #938bcade
 def _flat(pred): return [pred] if isinstance(pred, Tensor) else list(pred)
@@ -180,8 +183,8 @@ def _first(e):
     while e.__context__ is not None: e = e.__context__
     return f'{type(e).__name__}: {str(e).strip().splitlines()[0][:200]}' if str(e).strip() else type(e).__name__
 
-# %% ../nbs/07e_graph.ipynb #ececd229
-most_shapes = 40 # that are recorded; more are a sign that they never end
+# %% ../nbs/07e_graph.ipynb #48b88844
+most_shapes = 64 # that are recorded; more are a sign that they never end
 
 class RecordStep(Callback):
     "Do forward, loss and backward as one recorded function, and clipping and update as another."
@@ -229,7 +232,8 @@ class RecordStep(Callback):
 
     def prepare_more(self, shapes):
         "Record the first part for other shapes."
-        if not self.graph or self.compiling or len(self.batches)==most_shapes: return self.stop(f'batches have too many different shapes, such as {[list(s) for s in shapes]}')
+        if not self.graph or self.compiling: return self.stop(f'batches have different shapes, such as {[list(s) for s in shapes]}, and only one is compiled')
+        if len(self.batches)==most_shapes: return self.stop(f'batches have too many different shapes, such as {[list(s) for s in shapes]}')
         try: self.batches[shapes] = record_batch(self.learn, self.parts[0], next(iter(self.batches.values())))
         except Exception as e: self.stop(f'recording a CUDA graph failed ({_first(e)})')
 

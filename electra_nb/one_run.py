@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['Job', 'Work', 'run_once', 'starting_encoder', 'do_job', 'do_jobs']
 
-# %% ../nbs/12c_one_run.ipynb #97823de1
-import math, os, signal, torch
+# %% ../nbs/12c_one_run.ipynb #cf34fb55
+import math, os, pickle, signal, torch
 from collections import namedtuple
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -57,18 +57,18 @@ def run_once(
     line.update(n={s:len(f) for s,f in feats.items()}, rows=data.fingerprint(), replaced=data.replaced, glue=bool(task.folder), recipe=asdict(cfg), **where)
     return line,learn
 
-# %% ../nbs/12c_one_run.ipynb #c37cc9bd
-Job = namedtuple('Job', 'kind seed start first') # 'pretrained' or 'random'; seed; start, for the ledger; folder of the model to begin with in `models/`, or ''
+# %% ../nbs/12c_one_run.ipynb #003a03eb
+Job = namedtuple('Job', 'kind seed start began_from') # 'pretrained' or 'random'; seed; start, for the ledger; folder of the model to begin with in `models/`, or ''
 Work = namedtuple('Work', 'data feats cfg source out device') # `TaskData`, split -> `Features`, `FinetuneConfig`, model, folder of the study, 'cpu' or 'cuda'
 
 def starting_encoder(
-    job:Job,
-    work:Work,
+    job:Job, # its kind, seed and beginning
+    work:Work, # its source and dropout
 ) -> ElectraModel:
     "The encoder that a run begins with."
     torch.manual_seed(job.seed)
     dropout = work.cfg.dropout,work.cfg.attention_dropout
-    if job.first: return load_classifier(work.out/'models'/job.first, *dropout).electra
+    if job.began_from: return load_classifier(work.out/'models'/job.began_from, *dropout).electra
     return (random_encoder if job.kind=='random' else load_encoder)(work.source, *dropout)
 
 def do_job(
@@ -78,12 +78,12 @@ def do_job(
 ) -> tuple: # line of the ledger, `Classifier`
     "One run, from the encoder to the scores."
     line,learn = run_once(work.data, work.feats, starting_encoder(job, work), work.cfg, job.seed, job.start, work.out, work.device, bar)
-    return {**line, 'began_from':job.first},learn.model
+    return {**line, 'began_from':job.began_from},learn.model
 
-# %% ../nbs/12c_one_run.ipynb #033e72e6
+# %% ../nbs/12c_one_run.ipynb #a9154204
 @contextmanager
 def _without_ctrl_c():
-    "Processes that are started here never hear of Ctrl-C; this one hears of it at the end."
+    "Processes that are started here never get Ctrl-C, and this one gets it at the end (but on Windows, where signals cannot be held back)."
     if not hasattr(signal, 'pthread_sigmask'):
         yield
         return
@@ -91,32 +91,36 @@ def _without_ctrl_c():
     try: yield
     finally: signal.pthread_sigmask(signal.SIG_SETMASK, old)
 
+# %% ../nbs/12c_one_run.ipynb #aa82da3c
 _work = []
 
 def _end_with_parent():
     parent_process().join()
     os._exit(1)
 
-def _enter(work, n_threads):
-    "Make a new process ready."
+def _enter(path, n_threads):
+    "Make a new process ready: the file has the `Work`."
     Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(n_threads)
-    _work[:] = [work]
+    _work[:] = [pickle.loads(path.read_bytes())]
 
+# %% ../nbs/12c_one_run.ipynb #df9fb698
 def _do(job, path):
+    "A run whose weights go to a file; its line."
     line,model = do_job(job, _work[0], bar=False)
     save_file({k:v.cpu().contiguous() for k,v in model.state_dict().items()}, path)
     return line
 
 def _classifier(job, work, path):
+    "The model of a run, from that file."
     model = Classifier(starting_encoder(job, work), work.data.task.n_out, work.cfg.dropout)
     model.load_state_dict(load_file(path))
     path.unlink()
     return model
 
-# %% ../nbs/12c_one_run.ipynb #5e50c4bd
+# %% ../nbs/12c_one_run.ipynb #fa954ab0
 _no_worker = ("a process that fine-tunes has ended before its run did. The system may have stopped it for lack of memory: then pass a smaller at_once. "
-    "In a script, the call has to stand below  if __name__=='__main__':  because each process reads the script")
+    "In a script, the call has to stand below  if __name__=='__main__':  because each process reads the script. Lines above may say more")
 
 def do_jobs(
     jobs:list, # `Job`s
@@ -125,17 +129,24 @@ def do_jobs(
 ) -> Iterator[tuple]: # line of the ledger, `Classifier`
     "All runs, results in the order of the jobs."
     n = min(at_once, len(jobs))
-    if n<2:
-        for j in jobs: yield do_job(j, work)
-        return
-    threads,others = work.cfg.threads or max(1, (os.cpu_count() or 1)//n),set(active_children())
-    pool = ProcessPoolExecutor(n, get_context('spawn'), _enter, (work,threads))
-    with TemporaryDirectory() as tmp:
-        paths = [Path(tmp)/f'{i}.safetensors' for i in range(len(jobs))]
+    if n>1: yield from _side_by_side(jobs, work, n)
+    else: yield from (do_job(j, work) for j in jobs)
+
+def _side_by_side(jobs, work, n):
+    "`do_jobs` with `n` processes."
+    others,mine,threads = set(active_children()),set(),work.cfg.threads or max(1, torch.get_num_threads()//n)
+    (work.out/'models').mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=work.out/'models', prefix='.', suffix='.tmp') as tmp:
+        paths,shared = [Path(tmp)/f'{i}.safetensors' for i in range(len(jobs))],Path(tmp)/'work'
+        shared.write_bytes(pickle.dumps(work))
+        pool = ProcessPoolExecutor(n, get_context('spawn'), _enter, (shared,threads))
         try:
-            with _without_ctrl_c(): doing = [pool.submit(_do, *o) for o in zip(jobs, paths)]
+            with _without_ctrl_c():
+                doing = [pool.submit(_do, *o) for o in zip(jobs, paths)]
+                mine = set(active_children())-others
             for j,p,d in zip(jobs, paths, doing): yield d.result(),_classifier(j, work, p)
         except (BrokenProcessPool,BrokenPipeError): raise RuntimeError(_no_worker) from None
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            for p in set(active_children())-others: p.terminate()
+            for p in mine: p.terminate()
+            for p in mine: p.join()

@@ -30,7 +30,7 @@ from matplotlib.figure import Figure
 from sklearn.metrics import ConfusionMatrixDisplay
 from transformers import ElectraConfig, ElectraModel, PreTrainedTokenizerFast
 
-# %% ../nbs/11b_task_training.ipynb #ffcdb7f8
+# %% ../nbs/11b_task_training.ipynb #9718fce9
 @dataclass(frozen=True)
 class FinetuneConfig(OptimConfig):
     "Constants of a fine-tuning; the defaults are those of ELECTRA-Small."
@@ -47,7 +47,7 @@ class FinetuneConfig(OptimConfig):
     sum_loss:bool=True # differentiate the sum over a batch (original code); False: the mean
     swap_pairs:bool=True # train on both orders where the task allows it (original code)
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
-    threads:int=None # CPU threads; None: torch's choice
+    threads:int=None # CPU threads; None: torch's choice, divided among runs at the same time
 
 def check_finetune_config(
     cfg:FinetuneConfig,

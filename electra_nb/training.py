@@ -33,7 +33,7 @@ from fastai.learner import AvgSmoothLoss, Recorder
 from pathlib import Path
 from tqdm import tqdm
 
-# %% ../nbs/08_training.ipynb #d00e1e2c
+# %% ../nbs/08_training.ipynb #74db62b1
 @dataclass(frozen=True)
 class TrainConfig:
     "Length and rhythm of a training; the defaults are those of ELECTRA-Small."
@@ -48,9 +48,9 @@ class TrainConfig:
     seed:int=0 # of initial values, order of the data, masks and dropout
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
     threads:int=None # CPU threads; None: torch's choice
-    compile:bool=None # `torch.compile` the model (a minute or more at the start); None: on a GPU, for 5,000 steps or more
+    compile:bool=None # `torch.compile` the model (a minute or more at the start); None: on a GPU, for 5,000 steps or more, unless `unpad`
     cuda_graph:bool=None # record the step as a CUDA graph; None: on a GPU
-    unpad:bool=None # leave padding out of the encoders; None: on a CPU, where more than an eighth of the places is padding
+    unpad:bool=None # leave padding out of the encoders (dropout then draws otherwise); None: on a CPU, where more than an eighth of the places is padding
     hours:float=None # end after so many hours of work instead of after `steps`, with the schedule cut to fit; None: no deadline
 
 def check_train_config(

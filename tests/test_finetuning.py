@@ -82,21 +82,23 @@ def test_at_once(tmp):
     assert len(workers)==2
     p.kill()
     p.communicate()
+    assert len(lines(tmp/'two'))<4
     wait(lambda: not alive(workers), 30)
     rc,_,err = run(tmp, job('two', 4, at_once=2))
     assert (rc,err)==(0,''), err
     assert lines(tmp/'two')==lines(tmp/'one')
+    assert not list((tmp/'two'/'models').glob('.*'))
     kept = [{p.relative_to(tmp/s):p.read_bytes() for p in sorted((tmp/s/'models').rglob('model.safetensors'))} for s in ('one','two')]
     assert kept[0]==kept[1] and len(kept[0])==2
 
-@pytest.mark.parametrize('end', ['ctrl-c','worker'])
+@pytest.mark.parametrize('end', ['ctrl-c','late','worker'])
 def test_at_once_ends(tmp, end):
     "Ctrl-C, which reaches all processes of a terminal, and a worker that is killed, end all of them with one sentence."
     heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
     p = subprocess.Popen([sys.executable, '-c', job(end, 500, at_once=2)], cwd=tmp, env=env(tmp), preexec_fn=heed, start_new_session=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait(lambda: len(children(p.pid))==2)
-    if end=='worker': wait((tmp/end/'results.jsonl').exists) # else they are still importing
+    if end!='ctrl-c': wait((tmp/end/'results.jsonl').exists) # else they are still importing
     workers = children(p.pid)
     if end=='worker': os.kill(workers[0], signal.SIGKILL)
     else: os.killpg(p.pid, signal.SIGINT)

@@ -45,12 +45,13 @@ def test_same_training(home, accumulate):
     assert log(plain)==log(recorded)
 
 def test_unpad(home):
-    "Without padding the losses change by rounding only; batches of several shapes are recorded, with and without accumulation."
+    "Without padding, and without dropout, the losses change by rounding only; batches of several shapes are recorded, with and without accumulation."
     padded,_ = run(home, 'padded', unpad=False)
     flat,learn = run(home, 'flat', unpad=True)
     assert len({len(learn.dls.train.gather(i)[3]) for i in range(9)})>3
     losses = [[l['loss'] for l in log(r) if 'loss' in l] for r in (padded,flat)]
     assert len(losses[0])==6 and all(math.isclose(a, b, rel_tol=1e-5) for a,b in zip(*losses, strict=True)), losses
+    assert run(home, 'flat', unpad=False)[1].n_updates==24 # the same run, finished
     for accumulate in (1,2):
         with pytest.MonkeyPatch.context() as m:
             m.setattr(training, 'unpad_multiple', lambda cfg, train, device: 24)
