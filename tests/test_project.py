@@ -42,6 +42,15 @@ def test_figures_have_files():
     for k in ('mask_accuracy','disc_auc','probe_auc'):
         for s in r['seeds']: assert f"{s['valid'][k]:.3f}" in text, (k, s['seed'])
 
+def test_speed_has_file():
+    "The README's table of speed shows the figures of its file."
+    table = {r['variant']:r for r in json.loads((root/'results'/'bench.json').read_text())['step']['table']}
+    text = (root/'README.md').read_text()
+    names = ('fused optimizer (lean)','lean, without padding','no dropout (another algorithm)','no dropout, without padding')
+    for r in map(table.get, names): assert f"| {r['times_as_fast']:.2f} | {r['operations']:,.0f} |" in text, r
+    lean,flat = (table[k]['gflop'] for k in names[:2])
+    assert f'{100*(1-flat/lean):.0f} % of the arithmetic' in text
+
 def test_study_has_file():
     "What the README says of the fine-tuning study follows from its file."
     from electra_nb.evaluation import compare
