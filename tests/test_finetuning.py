@@ -67,8 +67,10 @@ def wait(f, seconds=120):
 
 def children(pid):
     "Processes that a process has started to work for it."
-    found = subprocess.run(['ps','-o','pid=,args=','--ppid',str(pid)], capture_output=True, text=True).stdout.splitlines()
-    return [int(l.split()[0]) for l in found if 'spawn_main' in l]
+    def read(p):
+        try: return (p/'stat').read_text().rpartition(')')[2].split()[1],(p/'cmdline').read_bytes()
+        except OSError: return '',b'' # it has just ended
+    return [int(p.name) for p in Path('/proc').glob('[0-9]*') for parent,args in [read(p)] if parent==str(pid) and b'spawn_main' in args]
 
 def alive(pids): return [p for p in pids if Path(f'/proc/{p}/cmdline').exists() and Path(f'/proc/{p}/cmdline').read_bytes()]
 
