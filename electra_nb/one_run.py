@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['Job', 'Work', 'run_once', 'starting_encoder', 'do_job', 'do_jobs']
 
-# %% ../nbs/12c_one_run.ipynb #cf34fb55
-import math, os, pickle, signal, torch
+# %% ../nbs/12c_one_run.ipynb #97823de1
+import math, os, signal, torch
 from collections import namedtuple
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -91,23 +91,28 @@ def _without_ctrl_c():
     try: yield
     finally: signal.pthread_sigmask(signal.SIG_SETMASK, old)
 
-# %% ../nbs/12c_one_run.ipynb #aa82da3c
-_work = []
+# %% ../nbs/12c_one_run.ipynb #c7da4d96
+_here = {}
 
 def _end_with_parent():
     parent_process().join()
     os._exit(1)
 
-def _enter(path, n_threads):
-    "Make a new process ready: the file has the `Work`."
+def _enter(barrier, n_threads):
+    "Make a new process ready."
     Thread(target=_end_with_parent, daemon=True).start()
     torch.set_num_threads(n_threads)
-    _work[:] = [pickle.loads(path.read_bytes())]
+    _here.update(barrier=barrier)
 
-# %% ../nbs/12c_one_run.ipynb #df9fb698
+def _take(work):
+    "Keep the `Work`, and wait until each process has it."
+    _here.update(work=work)
+    _here['barrier'].wait()
+
+# %% ../nbs/12c_one_run.ipynb #a774b8b1
 def _do(job, path):
     "A run whose weights go to a file; its line."
-    line,model = do_job(job, _work[0], bar=False)
+    line,model = do_job(job, _here['work'], bar=False)
     save_file({k:v.cpu().contiguous() for k,v in model.state_dict().items()}, path)
     return line
 
@@ -118,7 +123,7 @@ def _classifier(job, work, path):
     path.unlink()
     return model
 
-# %% ../nbs/12c_one_run.ipynb #fa954ab0
+# %% ../nbs/12c_one_run.ipynb #d43a481a
 _no_worker = ("a process that fine-tunes has ended before its run did. The system may have stopped it for lack of memory: then pass a smaller at_once. "
     "In a script, the call has to stand below  if __name__=='__main__':  because each process reads the script. Lines above may say more")
 
@@ -137,13 +142,14 @@ def _side_by_side(jobs, work, n):
     others,mine,threads = set(active_children()),set(),work.cfg.threads or max(1, torch.get_num_threads()//n)
     (work.out/'models').mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=work.out/'models', prefix='.', suffix='.tmp') as tmp:
-        paths,shared = [Path(tmp)/f'{i}.safetensors' for i in range(len(jobs))],Path(tmp)/'work'
-        shared.write_bytes(pickle.dumps(work))
-        pool = ProcessPoolExecutor(n, get_context('spawn'), _enter, (shared,threads))
+        paths,ctx = [Path(tmp)/f'{i}.safetensors' for i in range(len(jobs))],get_context('spawn')
+        pool = ProcessPoolExecutor(n, ctx, _enter, (ctx.Barrier(n),threads))
         try:
             with _without_ctrl_c():
-                doing = [pool.submit(_do, *o) for o in zip(jobs, paths)]
+                ready = [pool.submit(_take, work) for _ in range(n)]
                 mine = set(active_children())-others
+            for r in ready: r.result()
+            doing = [pool.submit(_do, *o) for o in zip(jobs, paths)]
             for j,p,d in zip(jobs, paths, doing): yield d.result(),_classifier(j, work, p)
         except (BrokenProcessPool,BrokenPipeError): raise RuntimeError(_no_worker) from None
         finally:
