@@ -243,7 +243,7 @@ def evaluate(self:Study,
     rows = read_split(known, source) if original else table_rows(read_table(source), known)
     return score(task.metrics, rows.y, decide(task, answer(folder, rows, self.device)))
 
-# %% ../nbs/12b_study.ipynb #c0ac42cc
+# %% ../nbs/12b_study.ipynb #3f8dc0d9
 @patch
 def learner(self:Study,
     task:str=None, # name; None: the only one
@@ -262,16 +262,18 @@ def learner(self:Study,
 def worst(self:Study,
     n:int=10, # texts
     task:str=None, # name; None: the only one
+    start:str=None, # None: any but random
 ) -> pd.DataFrame:
     "The dev texts on which the best model is most wrong."
-    return worst_texts(self.learner(task), n)
+    return worst_texts(self.learner(task, start), n)
 
 @patch
 def confusion(self:Study,
     task:str=None, # name; None: the only one
+    start:str=None, # None: any but random
 ) -> Figure:
     "Which labels the best model takes for which."
-    return plot_confusion(self.learner(task))
+    return plot_confusion(self.learner(task, start))
 
 # %% ../nbs/12b_study.ipynb #1dc38e54
 @patch

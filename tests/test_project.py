@@ -35,6 +35,11 @@ def test_outputs_are_clean():
         out = json.dumps([c.get('outputs', []) for c in cells(nb)])
         assert not re.search(r'/(root|home|tmp|Users)/|Warning|Traceback', out), nb.name
 
+def test_outputs_are_stored():
+    "Every notebook with code shows what it gives."
+    bare = [nb.name for nb in nbs if any(c['cell_type']=='code' for c in cells(nb)) and not any(c.get('outputs') for c in cells(nb))]
+    assert not bare, bare
+
 def test_figures_have_files():
     "The README's table of the built-in run shows the figures of its file."
     r = json.loads((root/'results'/'tiny.json').read_text())
