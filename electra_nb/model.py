@@ -7,10 +7,10 @@ __all__ = ['sizes', 'ModelConfig', 'check_model_config', 'electra_configs', 'ini
            'get_models', 'count_parameters', 'quiet_hf', 'save_tower', 'save_models', 'foreign_config', 'read_config',
            'check_weights', 'load_tower', 'load_models']
 
-# %% ../nbs/05_model.ipynb #79bb7a4e
+# %% ../nbs/05_model.ipynb #969b170b
 import json, math, os, torch
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import nn
@@ -43,7 +43,7 @@ sizes = dict(small=ModelConfig(), # rows of the paper's Table 6; `small_pp` is t
     tiny=ModelConfig(hidden_size=64, n_layers=2, n_heads=4, embedding_size=64, max_positions=128, generator_size=1., generator_layers=.5,
         generator_heads=4, dropout=0., attention_dropout=0., init='local'))
 
-# %% ../nbs/05_model.ipynb #ccca11d6
+# %% ../nbs/05_model.ipynb #3af08809
 def check_model_config(
     cfg:ModelConfig,
 ) -> ModelConfig: # the same
@@ -70,13 +70,14 @@ def electra_configs(
     check_model_config(cfg)
     common = dict(vocab_size=vocab_size, pad_token_id=pad_id, embedding_size=cfg.embedding_size, max_position_embeddings=cfg.max_positions,
         hidden_dropout_prob=cfg.dropout, attention_probs_dropout_prob=cfg.attention_dropout)
-    h = round(cfg.hidden_size*cfg.generator_size)
-    disc = ElectraConfig(hidden_size=cfg.hidden_size, num_hidden_layers=cfg.n_layers, num_attention_heads=cfg.n_heads or max(1, cfg.hidden_size//64),
-        intermediate_size=cfg.intermediate_size or 4*cfg.hidden_size, **common)
-    if cfg.tie=='all': return disc,disc
+    h,heads = round(cfg.hidden_size*cfg.generator_size),cfg.n_heads or max(1, cfg.hidden_size//64)
     gen_heads = cfg.generator_heads or max(1, h//64)
+    if cfg.tie=='all': h,gen_heads = cfg.hidden_size,heads
     if h<1 or h%gen_heads: raise ValueError(f"generator_size={cfg.generator_size} makes the generator {h} wide, which cannot be divided among its {gen_heads} heads")
     if cfg.init=='local' and not (cfg.hidden_size==cfg.embedding_size==h): raise ValueError("init='local' needs embedding_size equal to the width of both towers")
+    if cfg.init=='local' and not (2<=heads==gen_heads<=h//2): raise ValueError(f"init='local' needs the same number of heads in both towers, at least 2 and each at least 2 wide (n_heads={heads}, generator_heads={gen_heads}): set both, or choose init='paper'")
+    disc = ElectraConfig(hidden_size=cfg.hidden_size, num_hidden_layers=cfg.n_layers, num_attention_heads=heads, intermediate_size=cfg.intermediate_size or 4*cfg.hidden_size, **common)
+    if cfg.tie=='all': return disc,disc
     gen = ElectraConfig(hidden_size=h, num_hidden_layers=max(1, round(cfg.n_layers*cfg.generator_layers)),
         num_attention_heads=gen_heads, intermediate_size=4*h, **{**common, 'embedding_size':h if cfg.tie=='none' else cfg.embedding_size})
     return gen,disc

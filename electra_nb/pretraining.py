@@ -119,7 +119,7 @@ def pretrain(
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     with only_writer(out): return _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs or [], began)
 
-# %% ../nbs/09_pretraining.ipynb #4de0c61b
+# %% ../nbs/09_pretraining.ipynb #9a46b65b
 def _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs, began):
     claim_run(out, run_identity(size, recipe, c, tok))
     if damage(out/'tokenizer'): write_folder(out/'tokenizer', tok.save_pretrained)
@@ -140,7 +140,8 @@ def _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs, began
     note_end(out, stopped or 'finished', learn.n_updates)
     if stopped:
         save_run_report(out)
-        logger.info(f"stopped ({stopped}) after step {learn.n_updates} of {learn.last_step}, and saved. The same call goes on from there.")
+        where = f'after step {learn.n_updates} of {learn.last_step}, and saved. The same call goes on from there' if learn.n_updates else 'before the first step. The same call begins again'
+        logger.info(f'stopped ({stopped}) {where}.')
         if stopped=='SIGINT': raise KeyboardInterrupt
         if stopped.startswith('SIG'): sys.exit(128+signal.Signals[stopped])
         return learn

@@ -94,7 +94,7 @@ def n_stretches(
     "How many evaluations are still to come."
     return math.ceil(n_steps/every)-done//every
 
-# %% ../nbs/08_training.ipynb #037d34a2
+# %% ../nbs/08_training.ipynb #9d132d89
 class SaveSteps(Callback):
     "Write checkpoints, and stop when asked to."
     order = LogSteps.order+1
@@ -106,7 +106,7 @@ class SaveSteps(Callback):
         began:float=None, # `time.perf_counter()` when they began to count; None: now
     ):
         self.home,self.tok,self.cfg,self.max_hours = Path(run)/'checkpoints',tok,cfg,max_hours
-        self.reason,self.due,self.began,self.n_steps,self.mark = '',False,began or time.perf_counter(),cfg.steps,''
+        self.reason,self.due,self.saved,self.began,self.n_steps,self.mark = '',False,0,began or time.perf_counter(),cfg.steps,''
 
     def after_step(self): self.due = not self.learn.step_skipped
     def after_batch(self):
@@ -117,9 +117,10 @@ class SaveSteps(Callback):
         if self.reason and n<self.n_steps: raise CancelFitException()
 
     def after_cancel_fit(self):
-        if self.reason or self.learn.n_updates>=self.n_steps: return
-        self.reason = 'a callback ended the training'
-        if self.learn.n_updates: self.save()
+        n = self.learn.n_updates
+        if n>=self.n_steps: return
+        self.reason = self.reason or 'a callback ended the training'
+        if n and self.saved!=n: self.save()
 
     @property
     def kept(self): return {*milestones(self.cfg.steps),self.n_steps}
@@ -134,6 +135,7 @@ class SaveSteps(Callback):
         state = dict(run=self.mark, n_updates=n, n_steps=self.n_steps, seconds=self.learn.deadline.seconds(), log=log, scaler=scaler)
         save_checkpoint(self.home/f'step_{n}', self.learn.model, self.opt, self.tok, state)
         prune_checkpoints(self.home, self.cfg.keep, self.kept)
+        self.saved = n
 
 # %% ../nbs/08_training.ipynb #4d5b2139
 class RestoreScaler(Callback):
