@@ -131,7 +131,7 @@ def gather_rows(
     ids = np.where(cols<lens[:,None], flat[where], pad_id).astype(np.int64)
     return torch.from_numpy(ids),torch.from_numpy(lens)
 
-# %% ../nbs/03_examples.ipynb #7a06bd6b
+# %% ../nbs/03_examples.ipynb #a08da972
 class Examples:
     "Packed rows of one split, memory-mapped."
     def __init__(self,
@@ -157,6 +157,13 @@ class Examples:
         "Gather rows, padded to `max_len`."
         ids,lens = gather_rows(self.ids, self.offsets, rows, self.pad_id, self.max_len)
         return ids,lens,torch.from_numpy(self.n_a[rows].astype(np.int64))
+
+    def lengths(self,
+        n:int=4096, # about so many rows, evenly spread; fewer if there are fewer
+    ) -> np.ndarray: # ids in each of these rows
+        "How long rows are."
+        at = np.arange(0, len(self), max(1, len(self)//n))
+        return self.offsets[at+1]-self.offsets[at]
 
     def unigram(self) -> torch.Tensor: # (v,) share of each id among the ordinary tokens of the training rows
         "Frequencies of the training tokens, special ones left out."

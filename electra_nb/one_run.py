@@ -5,12 +5,10 @@
 # %% auto #0
 __all__ = ['Job', 'Work', 'run_once', 'starting_encoder', 'do_job', 'do_jobs']
 
-# %% ../nbs/12c_one_run.ipynb #97823de1
+# %% ../nbs/12c_one_run.ipynb #f0d3137e
 import math, os, signal, torch
-from collections import namedtuple
+from collections import deque, namedtuple
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timezone
@@ -21,11 +19,14 @@ from .scores import failure, guess, score
 from .study import run_name, write_predictions
 from .task_training import FinetuneConfig, dev_predictions, fit_task, task_learner
 from .tasks import TaskData
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait
+from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
 from safetensors.torch import load_file, save_file
 from tempfile import TemporaryDirectory
 from threading import Thread
+from traceback import format_exc
 from transformers import ElectraModel
 
 # %% ../nbs/12c_one_run.ipynb #73d1c80e
@@ -80,42 +81,44 @@ def do_job(
     line,learn = run_once(work.data, work.feats, starting_encoder(job, work), work.cfg, job.seed, job.start, work.out, work.device, bar)
     return {**line, 'began_from':job.began_from},learn.model
 
-# %% ../nbs/12c_one_run.ipynb #a9154204
+# %% ../nbs/12c_one_run.ipynb #684f52c3
 @contextmanager
 def _without_ctrl_c():
     "Processes that are started here never get Ctrl-C, and this one gets it at the end (but on Windows, where signals cannot be held back)."
     if not hasattr(signal, 'pthread_sigmask'):
         yield
         return
+    ensure_running() # Python's own helper process; starting it would let Ctrl-C through again
     old = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try: yield
     finally: signal.pthread_sigmask(signal.SIG_SETMASK, old)
 
-# %% ../nbs/12c_one_run.ipynb #c7da4d96
-_here = {}
-
+# %% ../nbs/12c_one_run.ipynb #630240fc
 def _end_with_parent():
     parent_process().join()
     os._exit(1)
 
-def _enter(barrier, n_threads):
-    "Make a new process ready."
-    Thread(target=_end_with_parent, daemon=True).start()
-    torch.set_num_threads(n_threads)
-    _here.update(barrier=barrier)
-
-def _take(work):
-    "Keep the `Work`, and wait until each process has it."
-    _here.update(work=work)
-    _here['barrier'].wait()
-
-# %% ../nbs/12c_one_run.ipynb #a774b8b1
-def _do(job, path):
-    "A run whose weights go to a file; its line."
-    line,model = do_job(job, _here['work'], bar=False)
-    save_file({k:v.cpu().contiguous() for k,v in model.state_dict().items()}, path)
+def _do(work, job, path):
+    "A run whose weights go to a file: its line, or the error that ended it."
+    try:
+        line,model = do_job(job, work, bar=False)
+        save_file({k:v.cpu().contiguous() for k,v in model.state_dict().items()}, path)
+    except Exception as e:
+        known = type(e).__module__.split('.')[0] in ('builtins','electra_nb') # others may not survive the way through a pipe
+        line = e if known else RuntimeError(f'{type(e).__name__}: {e}')
+        line.add_note('In the process that did the run:\n'+format_exc())
     return line
 
+def _serve(pipe, n_threads):
+    "Work until nobody asks any more."
+    Thread(target=_end_with_parent, daemon=True).start()
+    torch.set_num_threads(n_threads)
+    try:
+        work = pipe.recv()
+        while True: pipe.send(_do(work, *pipe.recv()))
+    except (EOFError,ConnectionError): pass # nobody is there any more
+
+# %% ../nbs/12c_one_run.ipynb #d194cbe9
 def _classifier(job, work, path):
     "The model of a run, from that file."
     model = Classifier(starting_encoder(job, work), work.data.task.n_out, work.cfg.dropout)
@@ -123,10 +126,36 @@ def _classifier(job, work, path):
     path.unlink()
     return model
 
-# %% ../nbs/12c_one_run.ipynb #d43a481a
+# %% ../nbs/12c_one_run.ipynb #f0bf58f7
 _no_worker = ("a process that fine-tunes has ended before its run did. The system may have stopped it for lack of memory: then pass a smaller at_once. "
     "In a script, the call has to stand below  if __name__=='__main__':  because each process reads the script. Lines above may say more")
 
+def _heard(f, *args):
+    "Send or receive, or say that nobody is there."
+    try: return f(*args)
+    except (EOFError,ConnectionError): raise RuntimeError(_no_worker) from None
+
+def _answers(
+    pipes:list, # one to each process
+    tasks:list, # what `_do` takes besides the work
+) -> Iterator: # in the order of the tasks
+    "Keep all processes busy, and raise the first error."
+    todo,busy,done = deque(enumerate(tasks)),{},{}
+    def give(pipe):
+        if not todo: return
+        busy[pipe],task = todo.popleft()
+        _heard(pipe.send, task)
+    for p in pipes: give(p)
+    for i in range(len(tasks)):
+        while i not in done:
+            for p in wait(list(busy)):
+                k,answer = busy.pop(p),_heard(p.recv)
+                if isinstance(answer, Exception): raise answer
+                done[k] = answer
+                give(p)
+        yield done.pop(i)
+
+# %% ../nbs/12c_one_run.ipynb #7529b07d
 def do_jobs(
     jobs:list, # `Job`s
     work:Work, # what they have in common
@@ -139,20 +168,22 @@ def do_jobs(
 
 def _side_by_side(jobs, work, n):
     "`do_jobs` with `n` processes."
-    others,mine,threads = set(active_children()),set(),work.cfg.threads or max(1, torch.get_num_threads()//n)
+    threads,ctx,workers,pipes = work.cfg.threads or max(1, torch.get_num_threads()//n),get_context('spawn'),[],[]
     (work.out/'models').mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=work.out/'models', prefix='.', suffix='.tmp') as tmp:
-        paths,ctx = [Path(tmp)/f'{i}.safetensors' for i in range(len(jobs))],get_context('spawn')
-        pool = ProcessPoolExecutor(n, ctx, _enter, (ctx.Barrier(n),threads))
+        paths = [Path(tmp)/f'{i}.safetensors' for i in range(len(jobs))]
         try:
             with _without_ctrl_c():
-                ready = [pool.submit(_take, work) for _ in range(n)]
-                mine = set(active_children())-others
-            for r in ready: r.result()
-            doing = [pool.submit(_do, *o) for o in zip(jobs, paths)]
-            for j,p,d in zip(jobs, paths, doing): yield d.result(),_classifier(j, work, p)
-        except (BrokenProcessPool,BrokenPipeError): raise RuntimeError(_no_worker) from None
+                for _ in range(n):
+                    mine,its = ctx.Pipe()
+                    pipes.append(mine)
+                    worker = ctx.Process(target=_serve, args=(its,threads), daemon=True)
+                    worker.start()
+                    workers.append(worker)
+                    its.close()
+            for p in pipes: _heard(p.send, work)
+            for j,p,line in zip(jobs, paths, _answers(pipes, list(zip(jobs, paths)))): yield line,_classifier(j, work, p)
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for p in mine: p.terminate()
-            for p in mine: p.join()
+            for w in workers: w.terminate()
+            for w in workers: w.join()
+            for p in pipes: p.close()
