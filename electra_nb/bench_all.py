@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['machine', 'commit', 'step_table', 'report', 'bench', 'cli']
 
-# %% ../nbs/bench_all.ipynb #380eaba1
+# %% ../nbs/bench_all.ipynb #116eb9b6
 import json, os, platform, subprocess, tempfile, time, torch
 import pandas as pd
 from dataclasses import asdict, replace
@@ -16,12 +16,12 @@ from .commands import function_parser, run_command
 from .corpus import get_corpus, iterable_corpus
 from .examples import build_examples
 from .files import write_file
+from .learner import pick_device
 from .logs import logger
 from .recipes import check_names, make_recipe
 from .runs import versions
 from .tiny import wordpiece
 from .tokenizer import sample_texts
-from .training import pick_device
 from fastcore.docments import docments
 from pathlib import Path
 

@@ -6,7 +6,7 @@
 __all__ = ['CountOps', 'CountLists', 'demands', 'clock_of', 'matmul_peak', 'callback_seconds', 'fastai_cost', 'typical_batch',
            'claims', 'bench_steps']
 
-# %% ../nbs/bench_race.ipynb #fe159554
+# %% ../nbs/bench_race.ipynb #9b035d14
 import time, torch
 import pandas as pd
 from collections import Counter
@@ -16,9 +16,9 @@ from .batches import ExamplesDL
 from .bench import ratios, take_turns
 from .bench_equal import check_equal, check_samplers
 from .bench_step import FastaiStep, gpu_variants, make_steps, variants
+from .learner import unpad_multiple
 from .masking import n_slots
 from .recipes import Recipe
-from .training import unpad_multiple
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode

@@ -6,22 +6,24 @@
 __all__ = ['attention', 'none', 'unrecorded', 'variants', 'gpu_variants', 'reference_sample', 'reference_loss', 'LoopAdam',
            'own_loss', 'Variant', 'Step', 'FastaiStep', 'make_steps']
 
-# %% ../nbs/bench_step.ipynb #7b672363
+# %% ../nbs/bench_step.ipynb #72015b85
 import time, torch, torch.nn.functional as F
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from .deadline import Deadline
 from .doctor import Doctor
+from .learner import pretrain_learner
 from .logs import LogSteps
 from .masking import mask_tokens
 from .model import get_models
 from .optim import ElectraAdam, WarmupDecay, decay_groups, lr_at
 from .recipes import Recipe
+from .rhythm import RestoreScaler, SaveSteps, StepBar, Stretch, eval_interval
 from .rtd import RTDModel, corrupt, rtd, rtd_loss, sample_tokens
 from .samples import KeepSamples
 from .tracking import Track
-from .training import DrawCurves, RestoreScaler, SaveSteps, StepBar, Stretch, eval_interval, pretrain_learner
+from .training import DrawCurves
 from .watch import KeepBad
 from functools import partial
 from pathlib import Path

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['paper_flops', 'paper_curve', 'expected_glue', 'Plan', 'plan', 'plot_plan', 'cli']
 
-# %% ../nbs/52_budget.ipynb #0d403b28
+# %% ../nbs/52_budget.ipynb #b08cc4c5
 import math, torch
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -13,11 +13,12 @@ from .commands import function_parser, run_command
 from .corpus import get_corpus
 from .cost import fit_hours, step_flops, text_bytes, text_size, time_step
 from .deadline import steps_for
+from .learner import pick_device
 from .model import ModelConfig
 from .pretraining import option_groups
 from .recipes import explicit, make_recipe, recipe_docs, recipe_from_file, recipes
+from .rhythm import eval_interval, milestones
 from .tokenizer import sample_texts
-from .training import eval_interval, milestones, pick_device
 from matplotlib.figure import Figure
 
 # %% ../nbs/52_budget.ipynb #6125f7ba
@@ -80,19 +81,18 @@ class Plan:
         return '\n'.join([*(f'{k:<{w}}  {v}' for k,v in self.rows()), *(f'- {n}' for n in self.notes)])
     def _repr_markdown_(self): return '| | |\n|---|---|\n'+'\n'.join(f'| {k} | {v} |' for k,v in self.rows())+''.join(f'\n\n*{n}*' for n in self.notes)
 
-# %% ../nbs/52_budget.ipynb #aa04af76
-def _notes(size, recipe, took, times, glue, spared):
+# %% ../nbs/52_budget.ipynb #e7c9145f
+def _notes(size, recipe, took, times, glue):
     out = []
     if times and times>40: out.append(f'The text would be read {times:,.0f} times; after some 40 times a text teaches nothing more. Take more text, or fewer steps.')
     if times and times<1: out.append(f'The text would not be read once: {times:.1%} of it is used.')
     if recipe.warmup>=1 and recipe.warmup>recipe.steps: out.append(f'warmup={recipe.warmup:g} steps are more than the run, so its rate would never reach the peak. Pass warmup=0.06, a share of it.')
     if glue: out.append("The paper's curve was measured on Wikipedia and books, with 10,000 steps of warm-up: on another corpus it is a hope, not a promise.")
     elif size=='small': out.append(f"The paper's curve begins at {min(paper_curve):.2%} of its computing, and holds for its shapes only.")
-    if spared: out.append(f"{spared:.0%} of the places in this text's rows are padding, which a run on a CPU leaves out and this timing did not: steps will be faster.")
     if took.rows<recipe.bs//recipe.accumulate: out.append(f'Timed with {took.rows} of {recipe.bs} rows in a step, and multiplied; a whole step may take a tenth more.')
     return tuple(out)
 
-# %% ../nbs/52_budget.ipynb #1f68918d
+# %% ../nbs/52_budget.ipynb #75a33954
 @explicit(recipe_docs())
 def plan(
     size:str='tiny', # recipe, as in `pretrain`
@@ -118,10 +118,10 @@ def plan(
     n_bytes = None if whole else text_bytes(corpus, c, text_column)
     if not (whole or n_bytes or stream): n_bytes = sum(len(d.encode()) for d in c)
     text = text_size(docs, None if whole else n_bytes or 1, recipe, c.tokenizer if tokenizer is None else tokenizer)
-    took = time_step(recipe, text.vocab_size, device)
+    took = time_step(recipe, text.vocab_size, device, text.lengths)
     return _plan(size, recipe, hours, device, c.name, text if whole or n_bytes else text._replace(tokens=None), took, given)
 
-# %% ../nbs/52_budget.ipynb #174f0ef0
+# %% ../nbs/52_budget.ipynb #6efb6e11
 def _plan(size, recipe, hours, device, name, text, took, given={}):
     "All that follows from the length of the text and the duration of a step."
     known,batch_rows = text.tokens is not None,recipe.bs//recipe.accumulate
@@ -134,11 +134,10 @@ def _plan(size, recipe, hours, device, name, text, took, given={}):
     share = flops/(step_flops(paper)*paper.steps) if paper else None
     same = size=='small' and all(getattr(recipe, k)==getattr(paper, k) for k in ('max_len',*(f.name for f in fields(ModelConfig))))
     glue = expected_glue(share) if same else None
-    spared = text.padding if device=='cpu' and recipe.unpad is None and not recipe.compile and text.padding>1/8 else 0
     saved = set(milestones(steps)) | {s for i in range(recipe.keep) if (s := (steps//recipe.save_every-i)*recipe.save_every)>0}
     return Plan(size, 'CPU' if device=='cpu' else torch.cuda.get_device_name(), steps, took.step, tokens/took.step, train/3600, text.seconds/3600,
         datetime.now()+timedelta(seconds=train+text.seconds), steps*tokens, name, text.tokens, times, flops, share, glue, took.checkpoint*(len(saved)+2),
-        text.ids*(2 if text.vocab_size<=65536 else 4) if known else None, took.memory, _notes(size, recipe, took, times, glue, spared))
+        text.ids*(2 if text.vocab_size<=65536 else 4) if known else None, took.memory, _notes(size, recipe, took, times, glue))
 
 # %% ../nbs/52_budget.ipynb #fc0462f1
 def plot_plan(

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['StepTime', 'TextSize', 'step_flops', 'StepClock', 'kept_bytes', 'time_step', 'fit_hours', 'text_bytes', 'text_size']
 
-# %% ../nbs/08e_cost.ipynb #6827f44e
+# %% ../nbs/08e_cost.ipynb #11e5db5c
 import gzip, lzma, os, random, tempfile, time, torch
 import pyarrow as pa, pyarrow.parquet as pq
 from collections import namedtuple
@@ -14,6 +14,7 @@ from .checkpoints import checkpoint_bytes, random_state, set_random_state
 from .corpus import Corpus, find_files, hub_names, iterable_corpus, jsonl_docs, read_lines
 from .deadline import shorten, steps_for
 from .examples import build_examples, pack_block
+from .learner import pick_device, pretrain_learner
 from .logs import LogSteps
 from .masking import n_slots
 from .model import electra_configs, get_models
@@ -22,7 +23,6 @@ from .recipes import Recipe
 from .rtd import rtd
 from .tiny import bert_tokenizer, special_tokens
 from .tokenizer import get_tokenizer, line_encoder
-from .training import pick_device, pretrain_learner
 from .watch import KeepBad
 from fastai.basics import Learner
 from fastai.callback.core import Callback, CancelFitException
@@ -64,15 +64,15 @@ class StepClock(Callback):
     @property
     def step(self): return median(b-a for a,b in zip(self.notes[1:], self.notes[2:]))/self.every
 
-# %% ../nbs/08e_cost.ipynb #6a209743
-def _random_learner(recipe, vocab_size, device):
-    "The learner of a recipe, on random words."
+# %% ../nbs/08e_cost.ipynb #e293b1b3
+def _random_learner(recipe, vocab_size, device, lengths):
+    "The learner of a recipe, on rows of random words."
     rng,words = random.Random(0),[f'w{i}' for i in range(vocab_size-len(special_tokens))]
     tok = bert_tokenizer({t:i for i,t in enumerate([*special_tokens,*words])})
-    line = lambda: ' '.join(rng.choices(words, k=max(1, recipe.max_len//4)))
-    docs = ['\n'.join(line() for _ in range(8)) for _ in range(int(1.2*recipe.bs)+64)]
+    lengths = rng.choices([recipe.max_len] if lengths is None else lengths, k=int(2.4*recipe.bs)+128)
+    docs = [' '.join(rng.choices(words, k=max(1, int(n)-2))) for n in lengths]
     with tempfile.TemporaryDirectory() as tmp:
-        sets = build_examples(iterable_corpus(docs), tok, replace(recipe, valid=.5), tmp)
+        sets = build_examples(iterable_corpus(docs), tok, replace(recipe, valid=.5, short_prob=0.), tmp)
         model = get_models(recipe, len(tok), tok.pad_token_id)
         return pretrain_learner(*sets, tok, rtd(*model, tok, recipe, recipe, recipe), replace(recipe, eval_every=10**6, eval_batches=2), recipe, device)
 
@@ -92,23 +92,24 @@ def kept_bytes(
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t): _ = learn.rtd_loss.loss(learn.model(*xb), weights)
     return n
 
-# %% ../nbs/08e_cost.ipynb #5b1eba15
+# %% ../nbs/08e_cost.ipynb #63917dbd
 StepTime = namedtuple('StepTime', 'step evaluation memory checkpoint rows') # seconds an update and a batch of an evaluation, bytes, rows of an update that were timed
 
 def time_step(
     recipe:Recipe,
     vocab_size:int=30522, # rows of the embedding table
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
+    lengths:list=None, # ids in some rows of the text, [CLS] and [SEP] included; None: all rows are full
     seconds:float=2., # measure so long, once it runs
 ) -> StepTime:
     "What an update takes on this machine, without a corpus; random state and threads are as before."
     device,(tensors,values),threads = pick_device(device, recipe.precision),random_state(),torch.get_num_threads()
-    recipe = replace(recipe, compile=bool(recipe.compile), unpad=bool(recipe.unpad)) # compiling takes longer than the rest, and these rows have a padding of their own: only if asked for
+    recipe = replace(recipe, compile=bool(recipe.compile)) # it takes longer than the rest: only if asked for
     gpu,flops = device=='cuda',step_flops(recipe, vocab_size)
     rows = recipe.bs if gpu else max(1, min(recipe.bs//recipe.accumulate, int(3e10/flops*recipe.bs)))
     if recipe.threads: torch.set_num_threads(recipe.threads)
     try:
-        learn = _random_learner(recipe if gpu else replace(recipe, bs=rows, accumulate=1), vocab_size, device)
+        learn = _random_learner(recipe if gpu else replace(recipe, bs=rows, accumulate=1), vocab_size, device, lengths)
         return _measure(learn, recipe, rows, StepClock(seconds, 10 if gpu and flops<1e13 else 1))
     finally:
         torch.set_num_threads(threads)
@@ -177,8 +178,8 @@ def text_bytes(
     size = lambda p: p.stat().st_size
     return sum(sum(map(size, ps))*_text_share(max(ps, key=size), text_column) for ps in kinds.values())
 
-# %% ../nbs/08e_cost.ipynb #5c6ea52c
-TextSize = namedtuple('TextSize', 'tokens rows ids padding vocab_size seconds') # of the whole text; `ids` with [CLS] and [SEP]; `seconds` to prepare it
+# %% ../nbs/08e_cost.ipynb #2e7369df
+TextSize = namedtuple('TextSize', 'tokens rows ids padding vocab_size seconds lengths') # of the whole text; `ids` with [CLS] and [SEP]; `seconds` to prepare it; `lengths` of some rows
 
 def text_size(
     docs:list, # documents from the beginning
@@ -190,9 +191,9 @@ def text_size(
     start = time.perf_counter()
     tok = get_tokenizer(tokenizer, docs, recipe)
     trained = time.perf_counter()
-    n = pack_block(docs, line_encoder(tok), recipe, tok.cls_token_id, tok.sep_token_id, tok.unk_token_id, 0)[3]
+    _,lengths,_,n = pack_block(docs, line_encoder(tok), recipe, tok.cls_token_id, tok.sep_token_id, tok.unk_token_id, 0)
     packed = time.perf_counter()-trained
     more = max(1., (n_bytes or 0)/_n_bytes(docs))
     ids,learned = n['tokens_packed']+n['special'],(trained-start)*(min(more, 30) if tokenizer is None else 1)
     v = len(tok) if n_bytes is None or tokenizer is not None else max(len(tok), recipe.vocab_size)
-    return TextSize(n['tokens_in']*more, n['rows']*more*(1-recipe.valid), ids*more, 1-ids/(n['rows']*recipe.max_len), v, learned+packed*more)
+    return TextSize(n['tokens_in']*more, n['rows']*more*(1-recipe.valid), ids*more, 1-ids/(n['rows']*recipe.max_len), v, learned+packed*more, lengths)

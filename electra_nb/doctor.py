@@ -10,9 +10,9 @@ import math, sys, unicodedata
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from .commands import function_parser, run_command
 from .examples import Examples
 from .files import read_json
-from .commands import function_parser, run_command
 from .logs import LogSteps, logger, read_log
 from .recipes import check_names, recipes
 from .watch import bad_words

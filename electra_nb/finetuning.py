@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['last_run', 'load_data', 'run_task', 'finetune', 'make_parser', 'cli']
 
-# %% ../nbs/12d_finetuning.ipynb #160ccba6
+# %% ../nbs/12d_finetuning.ipynb #f381bdb4
 import argparse, json, os, shutil, torch
 from dataclasses import asdict
 from .classifier import encoder_tokenizer, load_encoder, weights_hash
@@ -13,16 +13,16 @@ from .commands import function_parser, run_command
 from .corpus import hash_texts
 from .evaluation import append_line, read_ledger
 from .labels import library_task, table_task
+from .learner import pick_device
 from .logs import logger
-from .optim import OptimConfig
 from .one_run import Job, Work, do_jobs
+from .optim import OptimConfig
 from .recipes import explicit, option_docs
 from .reports import save_study_report
 from .study import Study, best_seeds, check_rows, check_study, claim_study, prune_models, run_name, save_best
 from .task_training import FinetuneConfig, finetune_config, task_features
 from .tasks import TaskData, load_task, parse_tasks, tasks
 from .tokenizer import tokenizer_fingerprint
-from .training import pick_device
 from filelock import FileLock, Timeout
 from pathlib import Path
 from transformers import ElectraConfig

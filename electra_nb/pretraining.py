@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['option_groups', 'pretrain', 'make_parser', 'cli']
 
-# %% ../nbs/09_pretraining.ipynb #a9b02d9e
+# %% ../nbs/09_pretraining.ipynb #336dc0cb
 import argparse, json, os, signal, sys, tempfile, time, torch
 from dataclasses import asdict, replace
 from .checkpoints import checkpoint_state, newest_checkpoint
@@ -16,6 +16,7 @@ from .deadline import steps_for
 from .doctor import Doctor, data_facts, diagnose
 from .examples import build_examples, report_card
 from .files import damage, only_writer, read_json, write_file, write_folder
+from .learner import pick_device, pretrain_learner, record_cbs
 from .logs import logger, quiet
 from .model import count_parameters, get_models, save_tower
 from .recipes import explicit, make_recipe, recipe_docs, recipe_from_file
@@ -25,7 +26,7 @@ from .runs import check_out, claim_run, default_out, model_card, run_identity
 from .samples import KeepSamples
 from .tokenizer import get_tokenizer, load_tokenizer, sample_texts
 from .tracking import Track, check_trackers
-from .training import pick_device, pretrain_learner, record_cbs, train
+from .training import train
 from fastai.basics import Learner
 from functools import partial
 from pathlib import Path
@@ -52,13 +53,13 @@ def _check_idle(given, source):
     idle = [k for k in own if given.get(k) is not None]
     if source is not None and idle: raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r}: leave one of them out, or pass another tokenizer=")
 
-# %% ../nbs/09_pretraining.ipynb #2cbc849d
+# %% ../nbs/09_pretraining.ipynb #21455692
 def _fit_hours(recipe, given, tok, sets, device, out, began):
     "The recipe of a run with a deadline: that of its folder, or one with the steps that fit."
     path = out/'recipe.json'
     there = read_json(path, ('recipe',))['recipe'] if path.exists() else {}
     if there.get('hours')==recipe.hours: return replace(recipe, **{k:there[k] for k in ('steps','warmup','eval_every')})
-    took = time_step(recipe, len(tok), device)
+    took = time_step(recipe, len(tok), device, sets[0].lengths())
     left = recipe.hours-(time.perf_counter()-began)/3600
     fit = fit_hours(recipe, max(left, 1/3600), took, min(recipe.eval_batches, 1+len(sets[1])//recipe.bs), given)
     logger.info(f'deadline: about {fit.steps:,} steps of {took.step:.3g} s in {recipe.hours:g} hours, reading the text {fit.steps*recipe.bs/len(sets[0]):.2g} times; the plan is corrected at each evaluation')
@@ -155,7 +156,7 @@ def _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs, began
     logger.info(f'  python -c "{code}"')
     return learn
 
-# %% ../nbs/09_pretraining.ipynb #965958ce
+# %% ../nbs/09_pretraining.ipynb #c5167ce0
 def _dry_run(size, recipe, c, tokenizer, device):
     "Report on a run without starting it."
     n_chars = max(3_000_000, 10*recipe.bs*recipe.max_len)
@@ -164,14 +165,14 @@ def _dry_run(size, recipe, c, tokenizer, device):
         small = replace(recipe, valid=max(recipe.valid, .05))
         tok,*sets,_ = _prepare(small, head, c.tokenizer if tokenizer is None else tokenizer, None, tmp)
         learn = _learner(replace(recipe, eval_every=3, eval_batches=1), tok, *sets, device)
-    took = time_step(recipe, len(tok), device).step
+    took = time_step(recipe, len(tok), device, sets[0].lengths()).step
     steps = steps_for(recipe.hours, took) if recipe.hours else recipe.steps
     logger.info(f"dry run of {size}, on the first {n_chars/1e6:g} million characters at most: about {took:.3g} s a step, {took*steps/3600:.3g} hours for {steps:,} steps; nothing was written")
     return learn
 
-# %% ../nbs/09_pretraining.ipynb #4303ac0e
+# %% ../nbs/09_pretraining.ipynb #6d250028
 option_groups = dict(VocabConfig='vocabulary (02_tokenizer)', ExamplesConfig='examples (03_examples)', ModelConfig='model (05_model)', MaskConfig='masking (04_masking)', SampleConfig='sampling (06_rtd)',
-    LossConfig='loss (06_rtd)', OptimConfig='optimizer (07_optim)', TrainConfig='training (08_training)')
+    LossConfig='loss (06_rtd)', OptimConfig='optimizer (07_optim)', TrainConfig='training (07f_rhythm)')
 
 def make_parser() -> argparse.ArgumentParser:
     "The parser of `electra_pretrain`."

@@ -6,7 +6,7 @@
 __all__ = ['read_json', 'check_study', 'claim_study', 'check_rows', 'run_name', 'best_seeds', 'save_best', 'prune_models',
            'write_predictions', 'saved_task', 'answer', 'decide', 'Study']
 
-# %% ../nbs/12b_study.ipynb #2534cffa
+# %% ../nbs/12b_study.ipynb #69615ed4
 import json, numpy as np, os, pandas as pd, shutil, torch
 from dataclasses import asdict, replace
 from .classifier import TaskLoss, encoder_tokenizer, load_classifier, save_classifier
@@ -14,12 +14,12 @@ from .evaluation import compare, paper_table, plot_scores, read_ledger, summariz
 from .features import Features, FeaturesDL
 from .files import write_file
 from .labels import read_table, table_rows
+from .learner import pick_device
 from .logs import logger
 from .scores import score
 from .submission import write_submission
 from .task_training import FinetuneConfig, plot_confusion, task_features, task_learner, worst as worst_texts
 from .tasks import Rows, Task, TaskData, load_task, read_split
-from .training import pick_device
 from fastai.basics import Learner
 from fastcore.basics import patch
 from matplotlib.figure import Figure

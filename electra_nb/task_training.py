@@ -6,7 +6,7 @@
 __all__ = ['FinetuneConfig', 'check_finetune_config', 'finetune_config', 'task_features', 'task_learner', 'WatchLoss',
            'n_train_steps', 'fit_task', 'dev_predictions', 'worst', 'plot_confusion']
 
-# %% ../nbs/11b_task_training.ipynb #29da11d1
+# %% ../nbs/11b_task_training.ipynb #223b4dc6
 import time, torch
 import pandas as pd
 import fastai.callback.schedule # chkstyle: ignore (gives `Learner` its `lr_find`)
@@ -15,11 +15,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from .classifier import Classifier, SumLoss, TaskLoss, layer_factors, layer_groups
 from .features import Features, FeaturesDL
+from .learner import LossesToHost, SmoothLoss, precision_cbs
 from .optim import ClipGrads, CountSteps, OptimConfig, WarmupDecay, check_optim_config, make_opt
 from .recipes import check_names
+from .rhythm import StepBar
 from .scores import scorers
 from .tasks import TaskData, both_orders
-from .training import LossesToHost, SmoothLoss, StepBar, precision_cbs
 from fastai.basics import DataLoaders, Learner
 from fastai.callback.core import Callback, CancelFitException
 from fastai.metrics import AccumMetric
