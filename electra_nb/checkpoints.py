@@ -7,12 +7,12 @@ __all__ = ['newest_checkpoint', 'clear_rests', 'prune_checkpoints', 'random_stat
            'optimizer_state', 'set_optimizer_state', 'check_finite', 'checkpoint_bytes', 'save_checkpoint',
            'checkpoint_state', 'load_checkpoint']
 
-# %% ../nbs/07b_checkpoints.ipynb #da180689
+# %% ../nbs/07b_checkpoints.ipynb #361bf0c3
 import json, os, random, re, shutil, warnings
 import numpy as np, torch
 from contextlib import contextmanager
 from .files import damage, remove_folder, write_folder
-from .model import save_models
+from .weights import save_models
 from pathlib import Path
 from safetensors.torch import load_file, save_file
 

@@ -7,16 +7,17 @@ __all__ = ['Classifier', 'TaskLoss', 'SumLoss', 'layer_groups', 'layer_factors',
            'encoder_tokenizer', 'weights_hash', 'random_encoder', 'hf_head', 'to_hf', 'save_classifier',
            'load_classifier']
 
-# %% ../nbs/11_classifier.ipynb #a4590652
+# %% ../nbs/11_classifier.ipynb #f24a9b0e
 import json, os, re, torch, torch.nn.functional as F
 from copy import deepcopy
 from .checkpoints import damage, write_folder
 from .encoder import encode
-from .model import foreign_config, get_models, init_paper, load_tower, read_config, save_tower
+from .model import get_models, init_paper
 from .optim import decay_groups
 from .recipes import make_recipe, recipe_from_file
 from .tasks import Task
 from .tokenizer import check_tokenizer, load_tokenizer
+from .weights import foreign_config, load_tower, read_config, save_tower
 from fastai.callback.core import Callback
 from pathlib import Path
 from safetensors import SafetensorError

@@ -4,19 +4,13 @@
 
 # %% auto #0
 __all__ = ['sizes', 'ModelConfig', 'check_model_config', 'electra_configs', 'init_paper', 'init_local', 'tie_towers',
-           'get_models', 'count_parameters', 'quiet_hf', 'save_tower', 'save_models', 'foreign_config', 'read_config',
-           'check_weights', 'load_tower', 'load_models']
+           'get_models', 'count_parameters']
 
-# %% ../nbs/05_model.ipynb #969b170b
-import json, math, os, torch
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from safetensors import SafetensorError, safe_open
+# %% ../nbs/05_model.ipynb #1bce83e7
+import math, torch
+from dataclasses import dataclass
 from torch import nn
-from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining, PreTrainedModel
-from transformers.activations import ACT2FN
-from transformers.utils import logging
+from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 
 # %% ../nbs/05_model.ipynb #47da0473
 @dataclass(frozen=True)
@@ -43,7 +37,7 @@ sizes = dict(small=ModelConfig(), # rows of the paper's Table 6; `small_pp` is t
     tiny=ModelConfig(hidden_size=64, n_layers=2, n_heads=4, embedding_size=64, max_positions=128, generator_size=1., generator_layers=.5,
         generator_heads=4, dropout=0., attention_dropout=0., init='local'))
 
-# %% ../nbs/05_model.ipynb #3af08809
+# %% ../nbs/05_model.ipynb #6ba29443
 def check_model_config(
     cfg:ModelConfig,
 ) -> ModelConfig: # the same
@@ -76,7 +70,8 @@ def electra_configs(
     if h<1 or h%gen_heads: raise ValueError(f"generator_size={cfg.generator_size} makes the generator {h} wide, which cannot be divided among its {gen_heads} heads")
     if cfg.init=='local' and not (cfg.hidden_size==cfg.embedding_size==h): raise ValueError("init='local' needs embedding_size equal to the width of both towers")
     if cfg.init=='local' and not (2<=heads==gen_heads<=h//2): raise ValueError(f"init='local' needs the same number of heads in both towers, at least 2 and each at least 2 wide (n_heads={heads}, generator_heads={gen_heads}): set both, or choose init='paper'")
-    disc = ElectraConfig(hidden_size=cfg.hidden_size, num_hidden_layers=cfg.n_layers, num_attention_heads=heads, intermediate_size=cfg.intermediate_size or 4*cfg.hidden_size, **common)
+    disc = ElectraConfig(hidden_size=cfg.hidden_size, num_hidden_layers=cfg.n_layers, num_attention_heads=heads,
+        intermediate_size=cfg.intermediate_size or 4*cfg.hidden_size, **common)
     if cfg.tie=='all': return disc,disc
     gen = ElectraConfig(hidden_size=h, num_hidden_layers=max(1, round(cfg.n_layers*cfg.generator_layers)),
         num_attention_heads=gen_heads, intermediate_size=4*h, **{**common, 'embedding_size':h if cfg.tie=='none' else cfg.embedding_size})
@@ -175,139 +170,3 @@ def count_parameters(
     shared = {id(p) for p in disc.parameters()}
     own = n(p for p in gen.parameters() if id(p) not in shared)
     return dict(encoder=n(disc.electra.parameters()), discriminator=n(disc.parameters()), generator_own=own, total=n(disc.parameters())+own)
-
-# %% ../nbs/05_model.ipynb #9893c007
-@contextmanager
-def quiet_hf():
-    "Keep `transformers` from drawing a bar for every file and from listing the weights of heads that are left out."
-    on,level = logging.is_progress_bar_enabled(),logging.get_verbosity()
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    try: yield
-    finally:
-        logging.set_verbosity(level)
-        if on: logging.enable_progress_bar()
-
-def save_tower(
-    model:nn.Module, # one tower
-    folder:str, # becomes a Hugging Face folder
-    tok=None, # tokenizer to put beside the weights
-) -> None:
-    "Save a tower for `transformers`, with the permissions that the umask asks for."
-    umask = os.umask(0)
-    os.umask(umask)
-    with quiet_hf(): model.save_pretrained(folder)
-    if tok is not None: tok.save_pretrained(folder)
-    for f in Path(folder).iterdir(): f.chmod(0o666&~umask)
-
-def save_models(
-    gen:ElectraForMaskedLM,
-    disc:ElectraForPreTraining,
-    folder:str, # gets `generator/` and `discriminator/`
-    tok=None, # tokenizer to put into both
-) -> None:
-    "Save both towers as Hugging Face folders."
-    for name,m in dict(generator=gen, discriminator=disc).items(): save_tower(m, Path(folder)/name, tok)
-
-# %% ../nbs/05_model.ipynb #12ea3ae0
-_most = dict(vocab_size=2**24, embedding_size=2**14, hidden_size=2**14, num_hidden_layers=2**9, num_attention_heads=2**10, intermediate_size=2**17,
-    max_position_embeddings=2**20, type_vocab_size=2**8) # whole numbers, and the largest that are believed
-_shares = ('hidden_dropout_prob','attention_probs_dropout_prob','initializer_range','layer_norm_eps') # numbers from 0 to 1
-
-def _check_setting(where, k, v):
-    number = isinstance(v, (int,float)) and not isinstance(v, bool)
-    whole = number and isinstance(v, int)
-    if k in _most and not (whole and 0<v<=_most[k]): raise ValueError(f"{where}: {k}={repr(v)[:40]} must be a whole number from 1 to {_most[k]:,}")
-    if k in _shares and not (number and 0<=v<=1): raise ValueError(f"{where}: {k}={repr(v)[:40]} must be a number from 0 to 1")
-    if k=='hidden_act' and not (isinstance(v, str) and v in ACT2FN): raise ValueError(f"{where}: hidden_act={repr(v)[:40]} is unknown; ELECTRA has 'gelu'")
-    if k=='pad_token_id' and not (v is None or whole and v>=0): raise ValueError(f"{where}: pad_token_id={repr(v)[:40]} must be an id or null")
-
-# %% ../nbs/05_model.ipynb #ce978ff9
-def foreign_config(
-    values:dict, # content of a config.json
-    where:str, # for messages
-) -> ElectraConfig:
-    "Take what describes an ELECTRA model, and nothing else."
-    kind = values.get('model_type') if isinstance(values, dict) else None
-    if kind!='electra': raise ValueError(f"{where} is {f'a model of type {str(kind)[:40]!r}' if kind else 'no model that says its type'}; an ELECTRA model is needed")
-    known = {k:values[k] for k in (*_most,*_shares,'hidden_act','pad_token_id') if k in values}
-    for k,v in known.items(): _check_setting(where, k, v)
-    cfg = ElectraConfig(**{k:float(v) if k in _shares else v for k,v in known.items()})
-    h,e,f = cfg.hidden_size,cfg.embedding_size,cfg.intermediate_size
-    n = e*(cfg.vocab_size+cfg.max_position_embeddings)+e*h+cfg.num_hidden_layers*(4*h*h+2*h*f)
-    if n>10**10: raise ValueError(f"{where} describes a model of {n/1e9:,.0f} billion parameters; the largest ELECTRA has a third of one")
-    if cfg.type_vocab_size<2 or (cfg.pad_token_id or 0)>=cfg.vocab_size: raise ValueError(f"{where}: ELECTRA has two token types and a pad_token_id below vocab_size, "
-        f"not type_vocab_size={cfg.type_vocab_size} and pad_token_id={cfg.pad_token_id}")
-    if h%cfg.num_attention_heads: raise ValueError(f"{where}: hidden_size={h} cannot be divided among num_attention_heads={cfg.num_attention_heads}")
-    return cfg
-
-def read_config(
-    folder:str, # with a config.json
-) -> ElectraConfig:
-    "The configuration of a model in a folder."
-    path = Path(folder)/'config.json'
-    if path.stat().st_size>10**7: raise ValueError(f"{path} has {path.stat().st_size/1e6:.0f} MB: no configuration is so long")
-    try: values = json.loads(path.read_text(encoding='utf-8'))
-    except (ValueError,RecursionError) as e: raise ValueError(f"{path}: not a JSON file ({str(e).splitlines()[0]})") from None
-    return foreign_config(values, str(folder))
-
-# %% ../nbs/05_model.ipynb #c50e7b8a
-def _inside(path):
-    "Name -> (shape, type) of the tensors in a safetensors file, without the prefix of the encoder."
-    if not path.is_file():
-        others = sorted(p.name for p in path.parent.iterdir() if p.suffix in ('.bin','.pt','.pth','.ckpt','.h5','.msgpack','.pkl') or '.safetensors' in p.name)
-        raise ValueError(f"{path.parent} has no model.safetensors"+(f", and {others[0]} is not opened: load the model with transformers where that is safe, and save it with save_pretrained" if others else ''))
-    try:
-        with safe_open(path, 'pt') as f: return {k.removeprefix('electra.'):(tuple((t := f.get_slice(k)).get_shape()),t.get_dtype()) for k in f.keys()}
-    except (OSError,SafetensorError) as e: raise ValueError(f"{path}: the weights cannot be loaded ({e}). Fetch or make the file again.") from None
-
-def check_weights(
-    path:str, # model.safetensors
-    model:PreTrainedModel, # of the shape that config.json describes; may be on the meta device
-) -> None:
-    "Refuse a file whose tensors do not fit a model."
-    there,encoder = _inside(Path(path)),model.base_model is model
-    want = {k.removeprefix('electra.'):tuple(p.shape) for k,p in model.state_dict().items()}
-    for k,(shape,kind) in there.items():
-        if k in ('embeddings.position_ids','embeddings.token_type_ids') or (encoder and not k.startswith(('embeddings','encoder'))): continue
-        if k not in want: raise ValueError(f"{path} has weights that the model in config.json does not have, such as {k}")
-        if shape!=want[k]: raise ValueError(f"{path}: {k} has the shape {shape}, but {want[k]} in the model that config.json describes")
-        if kind not in ('F64','F32','F16','BF16'): raise ValueError(f"{path}: {k} holds {kind}, not the floating-point numbers that weights are")
-
-# %% ../nbs/05_model.ipynb #a075ef09
-def load_tower(
-    cls:type, # class of the model
-    source:str, # folder with config.json and model.safetensors, or a name on the hub
-    cfg:ElectraConfig=None, # None: as in the folder
-) -> PreTrainedModel:
-    "Load a model in single precision, after its files were checked."
-    cfg,path = cfg or read_config(source),Path(source)/'model.safetensors'
-    if local := Path(source).is_dir():
-        if (Path(source)/'adapter_config.json').exists(): raise ValueError(f"{source} holds an adapter for another model: merge the two, and save the result with save_pretrained")
-        with torch.device('meta'): empty = cls(cfg)
-        check_weights(path, empty)
-    how = dict(local_files_only=local, use_safetensors=True, attn_implementation='sdpa', dtype=torch.float32, output_loading_info=True)
-    try:
-        with quiet_hf(): model,info = cls.from_pretrained(source, config=cfg, **how)
-    except (OSError,RuntimeError,SafetensorError) as e:
-        then = 'Fetch or make the file again.' if local else 'A pytorch_model.bin is not opened: load it with transformers where that is safe, save it with save_pretrained, and pass the folder.'
-        raise ValueError(f"{path}: the weights cannot be loaded ({type(e).__name__}: {str(e).splitlines()[0].split(' Please')[0]}). {then}") from e
-    missing = [*sorted(info['missing_keys']),*(str(k) for k in info['mismatched_keys'])]
-    if missing: raise ValueError(f"{path} lacks {missing[0]}"+(f' and {len(missing)-1} more weights of the model' if len(missing)>1 else ''))
-    bad = next((n for n,p in model.named_parameters() if not p.isfinite().all()), None)
-    if bad: raise ValueError(f"{path}: {bad} holds numbers that are not finite")
-    return model
-
-# %% ../nbs/05_model.ipynb #bf22ca31
-def load_models(
-    folder:str, # with `generator/` and `discriminator/`
-    tie:str='embeddings', # what the towers share
-) -> tuple: # generator and discriminator
-    "Load both towers and tie them."
-    towers = []
-    for name,cls in dict(generator=ElectraForMaskedLM, discriminator=ElectraForPreTraining).items():
-        path = Path(folder)/name
-        if not (path/'config.json').exists(): raise FileNotFoundError(f"{folder} has no {name}/config.json: a run folder, or one of its checkpoints, is needed")
-        towers.append(load_tower(cls, path))
-    tie_towers(*towers, tie)
-    return tuple(towers)

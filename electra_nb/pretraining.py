@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['option_groups', 'pretrain', 'make_parser', 'cli']
 
-# %% ../nbs/09_pretraining.ipynb #336dc0cb
+# %% ../nbs/09_pretraining.ipynb #4d460902
 import argparse, json, os, signal, sys, tempfile, time, torch
 from dataclasses import asdict, replace
 from .checkpoints import checkpoint_state, newest_checkpoint
@@ -18,7 +18,7 @@ from .examples import build_examples, report_card
 from .files import damage, only_writer, read_json, write_file, write_folder
 from .learner import pick_device, pretrain_learner, record_cbs
 from .logs import logger, quiet
-from .model import count_parameters, get_models, save_tower
+from .model import count_parameters, get_models
 from .recipes import explicit, make_recipe, recipe_docs, recipe_from_file
 from .rtd import rtd
 from .run_report import note_end, save_run_report
@@ -27,6 +27,7 @@ from .samples import KeepSamples
 from .tokenizer import get_tokenizer, load_tokenizer, sample_texts
 from .tracking import Track, check_trackers
 from .training import train
+from .weights import save_tower
 from fastai.basics import Learner
 from functools import partial
 from pathlib import Path

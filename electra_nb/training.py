@@ -59,7 +59,7 @@ class DrawCurves(Callback):
     ): self.home = run
     def after_epoch(self): save_curves(self.home)
 
-# %% ../nbs/08_training.ipynb #1eb7b1e4
+# %% ../nbs/08_training.ipynb #a5221ea7
 def train(
     learn:Learner, # from `pretrain_learner`
     run:str, # run folder: log, curves and checkpoints go there
@@ -74,7 +74,8 @@ def train(
     every,run,mark = eval_interval(cfg),Path(run),run_mark(learn, cfg, optim)
     common = learn.dls.train.examples.unigram().max().item()
     state = _resume(learn, run, mark, cfg)
-    log,saver,bar = LogSteps(run/'log.jsonl', cfg.log_every, learn.last_step, cfg.accumulate, common),SaveSteps(run, tok, cfg, max_hours, began),StepBar(learn.last_step)
+    log,bar = LogSteps(run/'log.jsonl', cfg.log_every, learn.last_step, cfg.accumulate, common),StepBar(learn.last_step)
+    saver = SaveSteps(run, tok, cfg, max_hours, began)
     keep,deadline = KeepBad(run, tok, cfg.accumulate),Deadline(cfg.hours, state.get('seconds', 0.), began)
     saver.n_steps,saver.mark,log.learn = learn.last_step,mark,learn
     if state: log.load_state(state['log'])

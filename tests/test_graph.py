@@ -6,7 +6,7 @@ import pytest, torch, torch._inductor.config
 from fastai.callback.core import Callback, CancelFitException
 from safetensors.torch import load_file
 
-from electra_nb import pretrain, training
+from electra_nb import learner, pretrain
 from electra_nb.graph import RecordStep
 from electra_nb.tiny import tiny_text
 
@@ -30,7 +30,7 @@ def home(tmp_path_factory):
 def run(home, name, record=None, **changes):
     "A short `pretrain()`, with the recorded step if asked for."
     with pytest.MonkeyPatch.context() as m:
-        if record is not None: m.setattr(training, 'record_cbs', lambda cfg, device: [RecordStep(accumulate=cfg.accumulate, **record)])
+        if record is not None: m.setattr(learner, 'record_cbs', lambda cfg, device: [RecordStep(accumulate=cfg.accumulate, **record)])
         learn = pretrain(corpus=str(home/'text.txt'), out=home/name, **{**kw, **changes})
     return home/name,learn
 
@@ -54,7 +54,7 @@ def test_unpad(home):
     assert run(home, 'flat', unpad=False)[1].n_updates==24 # the same run, finished
     for accumulate in (1,2):
         with pytest.MonkeyPatch.context() as m:
-            m.setattr(training, 'unpad_multiple', lambda cfg, train, device: 24)
+            m.setattr(learner, 'unpad_multiple', lambda cfg, train, device: 24)
             plain,_ = run(home, f'flat{accumulate}', accumulate=accumulate)
             recorded,learn = run(home, f'recorded_flat{accumulate}', dict(graph=True), accumulate=accumulate, cbs=[shapes := Shapes()])
         assert not learn.record_step.off and shapes.n>1

@@ -7,7 +7,8 @@ from safetensors.torch import load_file, save_file
 
 from electra_nb import finetune, pretrain
 from electra_nb.classifier import load_classifier, load_encoder, random_encoder
-from electra_nb.model import get_models, load_models, save_models, sizes
+from electra_nb.model import get_models, sizes
+from electra_nb.weights import load_models, save_models
 from electra_nb.tiny import tiny_text, tiny_tokenizer
 from electra_nb.tokenizer import load_tokenizer
 
