@@ -92,7 +92,7 @@ def kept_bytes(
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t): _ = learn.rtd_loss.loss(learn.model(*xb), weights)
     return n
 
-# %% ../nbs/08e_cost.ipynb #63917dbd
+# %% ../nbs/08e_cost.ipynb #fd8563e3
 StepTime = namedtuple('StepTime', 'step evaluation memory checkpoint rows') # seconds an update and a batch of an evaluation, bytes, rows of an update that were timed
 
 def time_step(
@@ -106,7 +106,8 @@ def time_step(
     device,(tensors,values),threads = pick_device(device, recipe.precision),random_state(),torch.get_num_threads()
     recipe = replace(recipe, compile=bool(recipe.compile)) # it takes longer than the rest: only if asked for
     gpu,flops = device=='cuda',step_flops(recipe, vocab_size)
-    rows = recipe.bs if gpu else max(1, min(recipe.bs//recipe.accumulate, int(3e10/flops*recipe.bs)))
+    fill = 1. if lengths is None else sum(map(int, lengths))/len(lengths)/recipe.max_len
+    rows = recipe.bs if gpu else max(1, min(recipe.bs//recipe.accumulate, int(3e10/flops/fill*recipe.bs)))
     if recipe.threads: torch.set_num_threads(recipe.threads)
     try:
         learn = _random_learner(recipe if gpu else replace(recipe, bs=rows, accumulate=1), vocab_size, device, lengths)
