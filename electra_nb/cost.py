@@ -13,12 +13,13 @@ from dataclasses import replace
 from .checkpoints import checkpoint_bytes, random_state, set_random_state
 from .corpus import Corpus, find_files, hub_names, iterable_corpus, jsonl_docs, read_lines
 from .deadline import shorten, steps_for
-from .examples import build_examples, pack_block
+from .examples import build_examples
 from .learner import pick_device, pretrain_learner
 from .logs import LogSteps
 from .masking import n_slots
 from .model import electra_configs, get_models
 from .optim import CountSteps, WarmupDecay
+from .packing import pack_block
 from .recipes import Recipe
 from .rtd import rtd
 from .tiny import bert_tokenizer, special_tokens

@@ -172,7 +172,7 @@ def _dry_run(size, recipe, c, tokenizer, device):
     return learn
 
 # %% ../nbs/09_pretraining.ipynb #6d250028
-option_groups = dict(VocabConfig='vocabulary (02_tokenizer)', ExamplesConfig='examples (03_examples)', ModelConfig='model (05_model)', MaskConfig='masking (04_masking)', SampleConfig='sampling (06_rtd)',
+option_groups = dict(VocabConfig='vocabulary (02_tokenizer)', ExamplesConfig='examples (02a_packing)', ModelConfig='model (05_model)', MaskConfig='masking (04_masking)', SampleConfig='sampling (06_rtd)',
     LossConfig='loss (06_rtd)', OptimConfig='optimizer (07_optim)', TrainConfig='training (07f_rhythm)')
 
 def make_parser() -> argparse.ArgumentParser:

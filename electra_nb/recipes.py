@@ -9,10 +9,10 @@ __all__ = ['parts', 'recipes', 'Recipe', 'check_names', 'check_types', 'make_rec
 # %% ../nbs/08a_recipes.ipynb #a84a135a
 import difflib, inspect, json, math, numbers
 from dataclasses import asdict, dataclass, fields, replace
-from .examples import ExamplesConfig, check_examples_config
 from .masking import MaskConfig, check_mask_config
 from .model import ModelConfig, check_model_config, electra_configs, sizes
 from .optim import OptimConfig, check_optim_config
+from .packing import ExamplesConfig, check_examples_config
 from .rhythm import TrainConfig, check_train_config
 from .rtd import LossConfig, SampleConfig, check_loss_config, check_sample_config
 from .tokenizer import VocabConfig
