@@ -11,7 +11,7 @@ import pyarrow as pa, pyarrow.parquet as pq
 from collections import namedtuple
 from dataclasses import replace
 from .checkpoints import checkpoint_bytes, random_state, set_random_state
-from .corpus import Corpus, find_files, hub_names, iterable_corpus, jsonl_docs, read_lines
+from .corpus import Corpus, hub_names, iterable_corpus
 from .deadline import shorten, steps_for
 from .examples import build_examples
 from .learner import pick_device, pretrain_learner
@@ -20,6 +20,7 @@ from .masking import n_slots
 from .model import electra_configs, get_models
 from .optim import CountSteps, WarmupDecay
 from .packing import pack_block
+from .reading import find_files, jsonl_docs, read_lines
 from .recipes import Recipe
 from .rtd import rtd
 from .tiny import bert_tokenizer, special_tokens

@@ -11,8 +11,8 @@ import numpy as np, pyarrow as pa, pyarrow.parquet as pq
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import chain
-from .corpus import read_lines
 from .logs import logger
+from .reading import read_lines
 from .tasks import Rows, Split, Task, TaskData, label_ids, tasks
 from .tiny import libraries, library_docs
 from pathlib import Path

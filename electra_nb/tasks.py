@@ -10,7 +10,8 @@ __all__ = ['tasks', 'Split', 'Task', 'parse_task', 'parse_tasks', 'Rows', 'label
 import numpy as np, re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from .corpus import hash_texts, read_lines
+from .corpus import hash_texts
+from .reading import read_lines
 from pathlib import Path
 
 # %% ../nbs/10_tasks.ipynb #c313506f

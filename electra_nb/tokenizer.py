@@ -14,7 +14,8 @@ from itertools import islice
 from pathlib import Path
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
-from .corpus import hash_texts, read_lines
+from .corpus import hash_texts
+from .reading import read_lines
 from .tiny import bert_tokenizer, special_tokens, wordpiece
 
 # %% ../nbs/02_tokenizer.ipynb #613efdfe
