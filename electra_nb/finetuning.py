@@ -12,6 +12,7 @@ from .classifier import encoder_tokenizer, load_encoder, weights_hash
 from .commands import function_parser, run_command
 from .corpus import hash_texts
 from .evaluation import append_line, read_ledger
+from .kept import best_seeds, check_rows, check_study, claim_study, prune_models, run_name, save_best
 from .labels import library_task, table_task
 from .learner import pick_device
 from .logs import logger
@@ -19,7 +20,7 @@ from .one_run import Job, Work, do_jobs
 from .optim import OptimConfig
 from .recipes import explicit, option_docs
 from .reports import save_study_report
-from .study import Study, best_seeds, check_rows, check_study, claim_study, prune_models, run_name, save_best
+from .study import Study
 from .task_training import FinetuneConfig, finetune_config, task_features
 from .tasks import TaskData, load_task, parse_tasks, tasks
 from .tokenizer import tokenizer_fingerprint

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timezone
 from .classifier import Classifier, load_classifier, load_encoder, random_encoder
+from .kept import run_name, write_predictions
 from .logs import quiet
 from .runs import versions
 from .scores import failure, guess, score
-from .study import run_name, write_predictions
 from .task_training import FinetuneConfig, dev_predictions, fit_task, task_learner
 from .tasks import TaskData
 from multiprocessing import get_context, parent_process
