@@ -25,7 +25,7 @@ def cut_pair(
     if n_a<=room-room//2: return n_a,room-n_a
     return room-room//2,room//2
 
-# %% ../nbs/10b_features.ipynb #41bc0989
+# %% ../nbs/10b_features.ipynb #6860c3bc
 def _encode(encode, texts):
     "Tokenize; a text that is no valid Unicode is refused."
     for i,t in enumerate(texts):
@@ -54,6 +54,8 @@ class Features:
         self.offsets,self.ids = np.concatenate([[0], self.lens.cumsum()]),np.array([i for o in out for i in o], dtype=np.uint32)
         self.y = torch.zeros(len(rows), dtype=torch.long) if rows.y is None else torch.from_numpy(rows.y)
 
+    def __getstate__(self): return {**self.__dict__, 'y':self.y.numpy()} # another process gets the numbers, not shared memory
+    def __setstate__(self, state): self.__dict__.update(state, y=torch.from_numpy(state['y']))
     def __len__(self): return len(self.n_a)
     def __getitem__(self, i): return self.ids[self.offsets[i]:self.offsets[i+1]],int(self.n_a[i]),self.y[i]
     def batch(self,

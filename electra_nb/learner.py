@@ -41,14 +41,16 @@ class LossesToHost(Callback):
         self.n = len(losses)
     after_fit = after_epoch
 
-# %% ../nbs/07g_learner.ipynb #43d33642
+# %% ../nbs/07g_learner.ipynb #aacd67c8
 def precision_cbs(
     precision:str, # as in `TrainConfig`
     device:torch.device, # where the model is
 ) -> list: # callbacks
     "Mixed precision, if any."
     if precision in ('bf16','fp16') and device.type!='cuda': raise ValueError(f"precision={precision!r} needs a GPU: on a {device.type.upper()} it would be slower than 'fp32'")
-    if precision=='auto': precision = 'fp32' if device.type!='cuda' else 'bf16' if torch.cuda.is_bf16_supported() else 'fp16'
+    has_bf16 = not torch.cuda.is_available() or torch.cuda.is_bf16_supported(including_emulation=False)
+    if precision=='bf16' and not has_bf16: raise ValueError("precision='bf16': this GPU has to emulate it, which is slow; pass 'fp16' or 'fp32'")
+    if precision=='auto': precision = 'fp32' if device.type!='cuda' else 'bf16' if has_bf16 else 'fp16'
     return [] if precision=='fp32' else [MixedPrecision(amp_mode=AMPMode.BF16 if precision=='bf16' else AMPMode.FP16)]
 
 # %% ../nbs/07g_learner.ipynb #44dee302
@@ -99,7 +101,7 @@ def check_vocabulary(
     n = model.discriminator.get_input_embeddings().num_embeddings
     if n<len(tok): raise ValueError(f"the model has {n} embeddings, but the tokenizer has {len(tok)} ids: call get_models with vocab_size={len(tok)}")
 
-# %% ../nbs/07g_learner.ipynb #8fbede5e
+# %% ../nbs/07g_learner.ipynb #c3ee66a5
 def pretrain_learner(
     train, # training `Examples`
     valid, # validation `Examples`
@@ -112,7 +114,7 @@ def pretrain_learner(
     "A fastai `Learner` with the objective, both towers' metrics, optimizer, clipping, precision, accumulation and a recorded step."
     check_train_config(cfg)
     check_vocabulary(train, tok, objective['model'])
-    device = torch.device(device or ('cuda' if torch.cuda.is_available() else 'cpu'))
+    device = torch.device(pick_device(device, cfg.precision))
     bs = cfg.bs//cfg.accumulate
     dls = DataLoaders(ExamplesDL(train, bs, eval_interval(cfg)*cfg.accumulate, seed=cfg.seed, device=device, unpad=unpad_multiple(cfg, train, device)),
         ExamplesDL(valid, bs, cfg.eval_batches, shuffle=False, device=device), device=device)

@@ -121,7 +121,7 @@ def pretrain(
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     with only_writer(out): return _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs or [], began)
 
-# %% ../nbs/09_pretraining.ipynb #9a46b65b
+# %% ../nbs/09_pretraining.ipynb #04000e61
 def _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs, began):
     claim_run(out, run_identity(size, recipe, c, tok))
     if damage(out/'tokenizer'): write_folder(out/'tokenizer', tok.save_pretrained)
@@ -142,7 +142,10 @@ def _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs, began
     note_end(out, stopped or 'finished', learn.n_updates)
     if stopped:
         save_run_report(out)
-        where = f'after step {learn.n_updates} of {learn.last_step}, and saved. The same call goes on from there' if learn.n_updates else 'before the first step. The same call begins again'
+        n,kept = learn.n_updates,newest_checkpoint(out/'checkpoints')
+        if kept is None: where = 'before the first checkpoint. The same call begins again'
+        elif kept.name==f'step_{n}': where = f'after step {n} of {learn.last_step}, and saved. The same call goes on from there'
+        else: where = f'in the midst of step {n+1} of {learn.last_step}. The same call goes on from {kept.name}'
         logger.info(f'stopped ({stopped}) {where}.')
         if stopped=='SIGINT': raise KeyboardInterrupt
         if stopped.startswith('SIG'): sys.exit(128+signal.Signals[stopped])

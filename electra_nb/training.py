@@ -5,29 +5,29 @@
 # %% auto #0
 __all__ = ['free', 'run_mark', 'DrawCurves', 'train']
 
-# %% ../nbs/08_training.ipynb #910904f7
+# %% ../nbs/08_training.ipynb #cec4948a
 import json, torch
 from dataclasses import asdict
 from .checkpoints import checkpoint_bytes, checkpoint_state, clear_rests, load_checkpoint, newest_checkpoint
 from .corpus import hash_texts
 from .deadline import Deadline
 from .files import need_space, remove_folder
-from .logs import LogSteps, save_curves, trim_log
+from .logs import LogSteps, read_log, save_curves, trim_log
 from .optim import OptimConfig, WarmupDecay
-from .rhythm import RestoreScaler, SaveSteps, StepBar, Stretch, TrainConfig, eval_interval, milestones, n_stretches, stop_signals
+from .rhythm import BetweenSteps, RestoreScaler, SaveSteps, StepBar, Stretch, TrainConfig, eval_interval, milestones, n_stretches, stop_signals
 from .watch import KeepBad
 from fastai.basics import Learner
 from fastai.callback.core import Callback
 from pathlib import Path
 
-# %% ../nbs/08_training.ipynb #edc94c08
+# %% ../nbs/08_training.ipynb #c4c2043d
 free = ('keep','save_every','threads','compile','cuda_graph','unpad') # settings that may differ when a run goes on
 
 def run_mark(
     learn:Learner, # from `pretrain_learner`
     *cfgs, # dataclasses of settings
 ) -> str: # 32 hexadecimal digits
-    "Changes with the rows, their order, and every setting that matters."
+    "Changes with the rows, and with every setting but those in `free`."
     settings = {k:v for c in cfgs for k,v in asdict(c).items() if k not in free}
     return hash_texts([learn.dls.train.examples.path.name, json.dumps(settings, sort_keys=True)])
 
@@ -59,7 +59,14 @@ class DrawCurves(Callback):
     ): self.home = run
     def after_epoch(self): save_curves(self.home)
 
-# %% ../nbs/08_training.ipynb #a5221ea7
+# %% ../nbs/08_training.ipynb #1bd6ea05
+def _evaluate(learn, log, every):
+    n,log.learn = learn.n_updates,learn # `fit` has taken it away
+    if not n or (n%every and n!=learn.last_step) or any('valid' in l and l['step']==n for l in read_log(log.path)): return
+    learn.validate()
+    log.log_eval()
+
+# %% ../nbs/08_training.ipynb #d8d7bd17
 def train(
     learn:Learner, # from `pretrain_learner`
     run:str, # run folder: log, curves and checkpoints go there
@@ -77,21 +84,21 @@ def train(
     log,bar = LogSteps(run/'log.jsonl', cfg.log_every, learn.last_step, cfg.accumulate, common),StepBar(learn.last_step)
     saver = SaveSteps(run, tok, cfg, max_hours, began)
     keep,deadline = KeepBad(run, tok, cfg.accumulate),Deadline(cfg.hours, state.get('seconds', 0.), began)
-    saver.n_steps,saver.mark,log.learn = learn.last_step,mark,learn
+    saver.n_steps,saver.mark,saver.saved,log.learn = learn.last_step,mark,learn.n_updates,learn
     if state: log.load_state(state['log'])
-    lines = trim_log(run/'log.jsonl', learn.n_updates, state['log']['lines'] if state else None)
+    trim_log(run/'log.jsonl', learn.n_updates, state['log']['lines'] if state else None)
     if (run/'bad_batch').exists(): remove_folder(run/'bad_batch')
     n = cfg.keep+1+sum(m>learn.n_updates for m in milestones(cfg.steps))
     if learn.n_updates<learn.last_step: need_space(run, n*checkpoint_bytes(learn.model), f'the run, with {n} checkpoints,')
+    own = [BetweenSteps(),Stretch(learn.last_step, every, cfg.accumulate),WarmupDecay(learn.last_step, optim),RestoreScaler(state.get('scaler')),DrawCurves(run)]
     with learn.no_bar(), learn.no_logging(), stop_signals(saver):
-        if learn.n_updates and (learn.n_updates%every==0 or learn.n_updates==learn.last_step) and not any('valid' in l and l['step']==learn.n_updates for l in lines):
-            learn.validate()
-            log.log_eval()
-        while learn.n_updates<learn.last_step and not saver.reason:
-            own = [Stretch(learn.last_step, every, cfg.accumulate),WarmupDecay(learn.last_step, optim),RestoreScaler(state.get('scaler')),DrawCurves(run)]
-            try: learn.fit(n_stretches(learn.n_updates, learn.last_step, every), cbs=[*own,log,saver,bar,keep,deadline,*cbs])
+        _evaluate(learn, log, every)
+        while (before := learn.n_updates)<learn.last_step and not saver.reason:
+            try: learn.fit(n_stretches(before, learn.last_step, every), cbs=[*own,log,saver,bar,keep,deadline,*cbs])
             except FloatingPointError as e: raise FloatingPointError(f'{e} {keep.save()}'.strip()) from None
             finally:
                 if bar.bar: bar.bar.close()
+            if learn.n_updates==before and not saver.reason: raise FloatingPointError(f"every step from {before} to the next evaluation was skipped, because its gradients overflow: pass precision='bf16' or 'fp32', or a lower lr")
+        if learn.n_updates==learn.last_step: _evaluate(learn, log, every)
     save_curves(run)
     return saver.reason if learn.n_updates<learn.last_step else ''

@@ -16,7 +16,7 @@ from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTrainin
 from transformers.activations import ACT2FN
 from transformers.utils import logging
 
-# %% ../nbs/05c_weights.ipynb #a340a35e
+# %% ../nbs/05c_weights.ipynb #fb422937
 @contextmanager
 def quiet_hf():
     "Keep `transformers` from drawing a bar for every file and from listing the weights of heads that are left out."
@@ -38,7 +38,8 @@ def save_tower(
     os.umask(umask)
     with quiet_hf(): model.save_pretrained(folder)
     if tok is not None: tok.save_pretrained(folder)
-    for f in Path(folder).iterdir(): f.chmod(0o666&~umask)
+    for f in Path(folder).iterdir():
+        if f.suffix in ('.json','.safetensors','.txt'): f.chmod(0o666&~umask)
 
 def save_models(
     gen:ElectraForMaskedLM,
@@ -114,13 +115,13 @@ def check_weights(
         if shape!=want[k]: raise ValueError(f"{path}: {k} has the shape {shape}, but {want[k]} in the model that config.json describes")
         if kind not in ('F64','F32','F16','BF16'): raise ValueError(f"{path}: {k} holds {kind}, not the floating-point numbers that weights are")
 
-# %% ../nbs/05c_weights.ipynb #a482e756
+# %% ../nbs/05c_weights.ipynb #08f3c7cf
 def load_tower(
     cls:type, # class of the model
     source:str, # folder with config.json and model.safetensors, or a name on the hub
-    cfg:ElectraConfig=None, # None: as in the folder
+    cfg:ElectraConfig=None, # None: as in the folder; a name on the hub needs one
 ) -> PreTrainedModel:
-    "Load a model in single precision, after its files were checked."
+    "Load a model in single precision; the files of a folder are checked first."
     cfg,path = cfg or read_config(source),Path(source)/'model.safetensors'
     if local := Path(source).is_dir():
         if (Path(source)/'adapter_config.json').exists(): raise ValueError(f"{source} holds an adapter for another model: merge the two, and save the result with save_pretrained")
