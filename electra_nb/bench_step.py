@@ -6,7 +6,7 @@
 __all__ = ['attention', 'none', 'unrecorded', 'variants', 'gpu_variants', 'reference_sample', 'reference_loss', 'LoopAdam',
            'own_loss', 'Variant', 'Step', 'FastaiStep', 'make_steps']
 
-# %% ../nbs/bench_step.ipynb #72015b85
+# %% ../nbs/bench_step.ipynb #a32ca4e2
 import time, torch, torch.nn.functional as F
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -19,7 +19,7 @@ from .masking import mask_tokens
 from .model import get_models
 from .optim import ElectraAdam, WarmupDecay, decay_groups, lr_at
 from .recipes import Recipe
-from .rhythm import RestoreScaler, SaveSteps, StepBar, Stretch, eval_interval
+from .rhythm import BetweenSteps, RestoreScaler, SaveSteps, StepBar, Stretch, eval_interval
 from .rtd import RTDModel, corrupt, rtd, rtd_loss, sample_tokens
 from .samples import KeepSamples
 from .tracking import Track
@@ -143,7 +143,7 @@ class Step:
         self.n += 1
         return loss.detach()
 
-# %% ../nbs/bench_step.ipynb #45639e78
+# %% ../nbs/bench_step.ipynb #48c0bb1f
 class FastaiStep:
     "The step in the midst of a `fit`."
     def __init__(self,
@@ -167,7 +167,8 @@ class FastaiStep:
         self.bar = StepBar(recipe.steps, 'bench', leave=False)
         watch = [self.bar,KeepBad(self.home, tok),Deadline(),DrawCurves(self.home),Doctor(self.home),KeepSamples(self.home),Track(self.home)]
         learn.remove_cb(learn.progress)
-        learn.add_cbs([Stretch(recipe.steps, eval_interval(recipe)),WarmupDecay(recipe.steps, self.recipe),RestoreScaler(),self.log,self.saver,*watch])
+        learn.add_cbs([BetweenSteps(),Stretch(recipe.steps, eval_interval(recipe)),WarmupDecay(recipe.steps, self.recipe)])
+        learn.add_cbs([RestoreScaler(),self.log,self.saver,*watch])
         for e in ('before_fit','before_epoch','before_train'): learn(e)
         learn.n_iter = len(learn.dl)
 

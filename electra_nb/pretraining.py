@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['option_groups', 'pretrain', 'make_parser', 'cli']
 
-# %% ../nbs/09_pretraining.ipynb #4d460902
+# %% ../nbs/09_pretraining.ipynb #d0cec4be
 import argparse, json, os, signal, sys, tempfile, time, torch
 from dataclasses import asdict, replace
 from .checkpoints import checkpoint_state, newest_checkpoint
@@ -23,7 +23,7 @@ from .recipes import explicit, make_recipe, recipe_docs, recipe_from_file
 from .rtd import rtd
 from .run_report import note_end, save_run_report
 from .runs import check_out, claim_run, default_out, model_card, run_identity
-from .samples import KeepSamples
+from .samples import KeepSamples, with_gap
 from .tokenizer import get_tokenizer, load_tokenizer, sample_texts
 from .tracking import Track, check_trackers
 from .training import train
@@ -121,7 +121,7 @@ def pretrain(
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     with only_writer(out): return _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs or [], began)
 
-# %% ../nbs/09_pretraining.ipynb #04000e61
+# %% ../nbs/09_pretraining.ipynb #c6bc2828
 def _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs, began):
     claim_run(out, run_identity(size, recipe, c, tok))
     if damage(out/'tokenizer'): write_folder(out/'tokenizer', tok.save_pretrained)
@@ -156,7 +156,8 @@ def _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs, began
     logger.info(f'diagnosis: {diagnose(out).line()}')
     save_run_report(out)
     logger.info(f"finished: {out}/discriminator is the encoder, {out}/generator the masked language model, {out}/report.html the report.\nNext, let the generator fill a gap:")
-    code = f"from transformers import pipeline; print(*pipeline('fill-mask', '{out}/generator')('Returns the {tok.mask_token} of the array.'), sep='\\n')"
+    text = f'Returns the {tok.mask_token} of the array.' if c.name=='builtin' else with_gap(learn.dls.valid.examples, tok)
+    code = f"from transformers import pipeline; print(*pipeline('fill-mask', '{out}/generator')('{text}'), sep='\\n')"
     logger.info(f'  python -c "{code}"')
     return learn
 
