@@ -51,7 +51,7 @@ class KeepSamples(Callback):
         line = json.dumps(dict(step=self.last, texts=sample_line(learn)))
         with writing(self.path), open(self.path, 'a') as f: f.write(line+'\n')
 
-# %% ../nbs/53_samples.ipynb #2e83d7ea
+# %% ../nbs/53_samples.ipynb #b4e8097b
 def with_gap(
     examples, # held-out `Examples`
     tok, # tokenizer
@@ -59,6 +59,6 @@ def with_gap(
 ) -> str:
     "The beginning of a held-out text, with [MASK] in the place of its middle word."
     texts = (tok.decode(examples[i][0], skip_special_tokens=True).split() for i in range(min(20, len(examples))))
-    words = max(([w for w in t if not set(w)&set('\'"\\$`!')][:n] for t in texts), key=len)
+    words = max(([w for w in t if not set(w)&set('\'"\\$`!')][:n] for t in texts), key=lambda t: sum(map(str.isalpha, t)))
     words[len(words)//2:len(words)//2+1] = [tok.mask_token]
     return ' '.join(words)
