@@ -37,7 +37,7 @@ def data_facts(
     single = sum(len(p)==1 for p in words)/max(1, len(words))
     return dict(vocabulary=len(tok), framed=fmean(framed), single_letters=single, different_rows=len({r.tobytes() for r in rows})/len(rows))
 
-# %% ../nbs/08d_doctor.ipynb #879dd7a0
+# %% ../nbs/08d_doctor.ipynb #6a09c11e
 class Chart:
     "The files of a run, as the rules want them."
     def __init__(self,
@@ -53,6 +53,7 @@ class Chart:
         self.train,self.valid = [l for l in log if 'gen_loss' in l and 'disc_loss' in l],[{**l['valid'], 'step':l['step']} for l in log if l.get('valid')]
         self.step = max((l['step'] for l in log), default=0)
         self.v = self.valid[-1] if self.valid else {}
+        self.recipe['steps'] = next((l['of'] for l in log[::-1] if 'of' in l), self.recipe['steps']) # a deadline may have moved the end
         r = self.recipe
         self.warmup = r['warmup'] if r['warmup']>=1 else r['warmup']*r['steps']
         self.tokens = self.step*r['bs']*r['max_len']*(1-self.data.get('padding', 0))

@@ -68,7 +68,9 @@ def best_seeds(
     rs = [r for r in lines if r['task']==task and r['start']==start and r['score'] is not None]
     return [r['seed'] for r in sorted(rs, key=lambda r: -r['score'])[:n]]
 
-# %% ../nbs/12b_kept.ipynb #bdc8f8c3
+# %% ../nbs/12b_kept.ipynb #f3765ba2
+def _kept(out, lines): return [r for r in lines if (out/'models'/run_name(r['task'], r['start'], r['seed'])).is_dir()]
+
 def save_best(
     out:Path, # folder of the study
     lines:list, # of the ledger, and the new one last
@@ -79,7 +81,7 @@ def save_best(
 ) -> None:
     "Save the new model if it is among the best."
     r = lines[-1]
-    if r['seed'] not in best_seeds(lines, r['task'], r['start'], keep): return
+    if r['seed'] not in best_seeds([*_kept(out, lines[:-1]),r], r['task'], r['start'], keep): return
     about = dict(name=r['task'], task={**asdict(task), 'splits':{}}, **{k:r[k] for k in ('seed','start','score')}, max_len=r['recipe']['max_len'])
     save_classifier(model, out/'models'/run_name(r['task'], r['start'], r['seed']), tok, task, about)
 
@@ -91,7 +93,7 @@ def prune_models(
     keep:int=1, # models to keep for a task and start
 ) -> None:
     "Delete the models that are neither among the best nor the beginning of other runs."
-    best = [run_name(task, start, s) for s in best_seeds(lines, task, start, keep)]+[r.get('began_from') for r in lines]
+    best = [run_name(task, start, s) for s in best_seeds(_kept(out, lines), task, start, keep)]+[r.get('began_from') for r in lines]
     for p in (out/'models').glob(run_name(task, start, '*')):
         if p.name not in best: shutil.rmtree(p)
 

@@ -74,7 +74,7 @@ def batch_mark(
     "A mark that tells batches apart."
     return xxh3_64_hexdigest(ids.cpu().numpy().tobytes())
 
-# %% ../nbs/07c_logs.ipynb #1511535e
+# %% ../nbs/07c_logs.ipynb #0298cb00
 class LogSteps(Callback):
     "Write means of the losses to `log.jsonl` every few steps, and the metrics at each evaluation."
     order = Recorder.order+1
@@ -86,7 +86,7 @@ class LogSteps(Callback):
         baseline:float=0., # share of the commonest token, shown beside the accuracy
     ):
         self.path,self.every,self.n_steps,self.accumulate,self.baseline = Path(path),every,n_steps,accumulate,baseline
-        self.sums,self.n,self.seconds,self.since = None,0,0.,None
+        self.sums,self.n,self.norms,self.seconds,self.took,self.since = None,0,0,0.,0.,None
 
     def after_loss(self):
         if not self.training: return
@@ -106,25 +106,28 @@ class LogSteps(Callback):
     def after_step(self):
         if self.learn.step_skipped: return
         self.counted = self.learn.n_updates
-        self.sums[4] += self.learn.clip_grads.norm.double()*self.accumulate
+        self.sums[4] += self.learn.clip_grads.norm.double()
+        self.norms += 1
         if self.learn.n_updates%self.every and self.learn.n_updates!=self.n_steps: return
-        now = time.perf_counter()
-        took = now-self.since
-        sums,n,self.seconds,self.since,self.sums,self.n = self.sums.tolist(),self.n,self.seconds+took,now,None,0
+        sums,n,norms,took,now = self.sums.tolist(),self.n,self.norms,self.spent(),time.perf_counter()
+        self.seconds,self.took,self.since,self.sums,self.n,self.norms = self.seconds+took,0.,now,None,0,0
         self.check(sums)
-        line = {k:v/n for k,v in zip(_logged, sums) if k!='tokens'}
+        line = {k:v/(norms if k=='grad_norm' else n) for k,v in zip(_logged, sums) if k!='tokens'}
         line.update((k, v.item()) for k,v in tower_norms(self.learn.model, self.learn.clip_grads.norm).items())
         line['batch'] = batch_mark(self.xb[0])
         self.learn.tower_losses.append((self.learn.n_updates,line['gen_loss'],line['disc_loss']))
         self.write(dict(step=self.learn.n_updates, **line, lr=self.opt.hypers[-1]['lr'], tokens_per_s=round(sums[3]/took, 1), seconds=round(self.seconds, 1)))
 
+    def spent(self): return self.took+(0. if self.since is None else time.perf_counter()-self.since)
     def before_train(self): self.since = time.perf_counter()
+    def after_train(self): self.took,self.since = self.spent(),None
 
-    def after_epoch(self): self.log_eval()
+    def after_epoch(self):
+        if not hasattr(self.learn, 'stretch') or self.learn.stretch.due: self.log_eval()
     def log_eval(self):
         "Write and show the metrics of the evaluation just done."
-        if self.learn.n_updates and self.learn.eval_towers.values: self.write(dict(step=self.learn.n_updates, valid=self.learn.eval_towers.values))
         v,w = self.learn.eval_towers.values,len(str(self.n_steps))
+        if self.learn.n_updates and v: self.write(dict(step=self.learn.n_updates, of=self.n_steps, valid=v))
         logger.info(f"step {self.learn.n_updates:>{w}}/{self.n_steps} | generator: loss {v['mlm_loss']:.3f}, accuracy on [MASK] {v['mask_accuracy']:.3f} (commonest token {self.baseline:.3f})"
             f" | discriminator: loss {v['disc_loss']:.4f} (floor {v['disc_floor']:.4f}), AUC {v['disc_auc']:.3f}, probe AUC {v['probe_auc']:.3f}")
 
@@ -135,8 +138,20 @@ class LogSteps(Callback):
         "Wait until the log is on the disk."
         if self.path.exists(): sync(self.path)
 
-    def state(self): return dict(lines=len(read_log(self.path)), sums=None if self.sums is None else self.sums.tolist(), n=self.n, seconds=self.seconds)
-    def load_state(self, s): self.sums,self.n,self.seconds = None if s['sums'] is None else torch.tensor(s['sums'], dtype=torch.float64).to(self.dls.device),s['n'],s['seconds']
+# %% ../nbs/07c_logs.ipynb #22769356
+@patch
+def state(self:LogSteps) -> dict:
+    "What a checkpoint keeps."
+    sums = None if self.sums is None else self.sums.tolist()
+    return dict(lines=len(read_log(self.path)), sums=sums, n=self.n, norms=self.norms, seconds=self.seconds, took=self.spent())
+
+@patch
+def load_state(self:LogSteps,
+    s:dict, # from `state`
+):
+    "Go on from there."
+    self.sums = None if s['sums'] is None else torch.tensor(s['sums'], dtype=torch.float64).to(self.dls.device)
+    self.n,self.norms,self.seconds,self.took = (s[k] for k in ('n','norms','seconds','took'))
 
 # %% ../nbs/07c_logs.ipynb #e129c948
 def plot_run(

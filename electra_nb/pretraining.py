@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['option_groups', 'pretrain', 'make_parser', 'cli']
 
-# %% ../nbs/09_pretraining.ipynb #d0cec4be
+# %% ../nbs/09_pretraining.ipynb #8a794763
 import argparse, json, os, signal, sys, tempfile, time, torch
 from dataclasses import asdict, replace
 from .checkpoints import checkpoint_state, newest_checkpoint
@@ -17,7 +17,7 @@ from .doctor import Doctor, data_facts, diagnose
 from .examples import build_examples, report_card
 from .files import damage, only_writer, read_json, write_file, write_folder
 from .learner import pick_device, pretrain_learner, record_cbs
-from .logs import logger, quiet
+from .logs import logger, quiet, read_log
 from .model import count_parameters, get_models
 from .recipes import explicit, make_recipe, recipe_docs, recipe_from_file
 from .rtd import rtd
@@ -54,12 +54,12 @@ def _check_idle(given, source):
     idle = [k for k in own if given.get(k) is not None]
     if source is not None and idle: raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r}: leave one of them out, or pass another tokenizer=")
 
-# %% ../nbs/09_pretraining.ipynb #21455692
+# %% ../nbs/09_pretraining.ipynb #d947a505
 def _fit_hours(recipe, given, tok, sets, device, out, began):
     "The recipe of a run with a deadline: that of its folder, or one with the steps that fit."
     path = out/'recipe.json'
     there = read_json(path, ('recipe',))['recipe'] if path.exists() else {}
-    if there.get('hours')==recipe.hours: return replace(recipe, **{k:there[k] for k in ('steps','warmup','eval_every')})
+    if there.get('hours')==recipe.hours: return replace(recipe, **{k:there[k] for k in ('steps','warmup','eval_every') if given.get(k) is None})
     took = time_step(recipe, len(tok), device, sets[0].lengths())
     left = recipe.hours-(time.perf_counter()-began)/3600
     fit = fit_hours(recipe, max(left, 1/3600), took, min(recipe.eval_batches, 1+len(sets[1])//recipe.bs), given)
@@ -121,12 +121,12 @@ def pretrain(
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
     with only_writer(out): return _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs or [], began)
 
-# %% ../nbs/09_pretraining.ipynb #c6bc2828
+# %% ../nbs/09_pretraining.ipynb #6d942852
 def _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs, began):
     claim_run(out, run_identity(size, recipe, c, tok))
     if damage(out/'tokenizer'): write_folder(out/'tokenizer', tok.save_pretrained)
-    name = torch.cuda.get_device_name() if learn.dls.device.type=='cuda' else 'CPU'
-    write_file(out/'data.json', json.dumps(dict(card, device=name), indent=1))
+    device = torch.cuda.get_device_name() if learn.dls.device.type=='cuda' else 'CPU'
+    write_file(out/'data.json', json.dumps(dict(card, device=device), indent=1))
     (out/'end.json').unlink(missing_ok=True)
     start = newest_checkpoint(out/'checkpoints')
     state = checkpoint_state(start) if start else {}
@@ -135,12 +135,16 @@ def _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs, began
     threads = torch.get_num_threads()
     if recipe.threads: torch.set_num_threads(recipe.threads)
     track,samples = Track(out, log_with, dict(size=size, corpus=c.name, vocabulary=len(tok), **asdict(recipe))),KeepSamples(out)
-    try: stopped = train(learn, out, tok, recipe, recipe, max_hours, [*cbs,Doctor(out),samples,track], began)
+    before = len(read_log(out/'log.jsonl'))
+    try:
+        stopped = train(learn, out, tok, recipe, recipe, max_hours, [*cbs,Doctor(out),samples,track], began)
+        if not stopped: samples.complete(learn)
+        if len(read_log(out/'log.jsonl'))>before: track.complete()
     finally:
         torch.set_num_threads(threads)
         track.end()
-    note_end(out, stopped or 'finished', learn.n_updates)
     if stopped:
+        note_end(out, stopped, learn.n_updates)
         save_run_report(out)
         n,kept = learn.n_updates,newest_checkpoint(out/'checkpoints')
         if kept is None: where = 'before the first checkpoint. The same call begins again'
@@ -153,6 +157,9 @@ def _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs, began
     for name in ('generator','discriminator'):
         if not done or damage(out/name): write_folder(out/name, partial(save_tower, getattr(learn.model, name), tok=tok))
     if not done or not (out/'README.md').exists(): write_file(out/'README.md', model_card(out, card, tok, learn.dls.device.type))
+    card['epochs'] = round(learn.last_step*recipe.bs/card['rows'], 4) # a deadline may have moved the end
+    write_file(out/'data.json', json.dumps(dict(card, device=device), indent=1))
+    note_end(out, 'finished', learn.n_updates)
     logger.info(f'diagnosis: {diagnose(out).line()}')
     save_run_report(out)
     logger.info(f"finished: {out}/discriminator is the encoder, {out}/generator the masked language model, {out}/report.html the report.\nNext, let the generator fill a gap:")

@@ -58,19 +58,27 @@ def check_train_config(
 def eval_interval(cfg): return cfg.eval_every or max(1, cfg.steps//20)
 def milestones(steps): return tuple(sorted({max(1, round(steps*s)) for s in (.0625,.125,.25,.5,1.)}))
 
-# %% ../nbs/07f_rhythm.ipynb #eafab3ca
+# %% ../nbs/07f_rhythm.ipynb #92135756
 class Stretch(Callback):
     "Let each epoch of fastai be the steps up to the next evaluation."
     def __init__(self,
         n_steps:int, # length of the training
         every:int, # steps between evaluations
         accumulate:int=1, # batches in an update
-    ): self.n_steps,self.every,self.accumulate = n_steps,every,accumulate
+    ): self.n_steps,self.every,self.accumulate,self.last = n_steps,every,accumulate,(None,0)
+    def before_fit(self): self.learn.n_batches = getattr(self.learn, 'n_batches', self.learn.n_updates*self.accumulate)
     def before_train(self):
         done,dl = self.learn.n_updates,self.dls.train
         n = min(self.every-done%self.every, self.n_steps-done)
         if n<=0: raise CancelFitException()
-        dl.start,dl.n_batches = done*self.accumulate,n*self.accumulate
+        if done!=self.last[0]: self.last = done,self.learn.n_batches
+        tried = (self.learn.n_batches-self.last[1])//self.accumulate
+        if tried>=100: raise FloatingPointError(f"{tried} steps after step {done} were all skipped, because their gradients overflow: pass precision='bf16' or 'fp32', or a lower lr.")
+        dl.start,dl.n_batches = self.learn.n_batches,n*self.accumulate
+    def before_batch(self): self.learn.n_batches += self.training
+
+    @property
+    def due(self): return self.learn.n_updates%self.every==0 or self.learn.n_updates==self.n_steps
 
 def n_stretches(
     done:int, # steps done
@@ -80,7 +88,7 @@ def n_stretches(
     "How many evaluations are still to come."
     return math.ceil(n_steps/every)-done//every
 
-# %% ../nbs/07f_rhythm.ipynb #5ca38f38
+# %% ../nbs/07f_rhythm.ipynb #612e50b9
 class BetweenSteps(Callback):
     "Keep `learn.between_steps`: True where a checkpoint would go on as if nothing had happened."
     order = CountSteps.order+1
@@ -100,13 +108,16 @@ class SaveSteps(Callback):
         began:float=None, # `time.perf_counter()` when they began to count; None: now
     ):
         self.home,self.tok,self.cfg,self.max_hours = Path(run)/'checkpoints',tok,cfg,max_hours
-        self.reason,self.due,self.saved,self.began,self.n_steps,self.mark = '',False,0,began or time.perf_counter(),cfg.steps,''
+        self.reason,self.due,self.waited,self.saved,self.began,self.n_steps,self.mark = '',False,0,0,began or time.perf_counter(),cfg.steps,''
 
     def after_step(self): self.due = not self.learn.step_skipped
     def after_batch(self):
-        if not self.training or not self.due: return
-        self.due,n = False,self.learn.n_updates
+        if not self.training: return
         if self.max_hours and time.perf_counter()-self.began>=self.max_hours*3600: self.reason = self.reason or f'max_hours={self.max_hours} reached'
+        self.waited = 0 if self.due else self.waited+bool(self.reason)
+        if self.waited>2*self.cfg.accumulate: raise CancelFitException() # steps are being skipped
+        if not self.due: return
+        self.due,n = False,self.learn.n_updates
         if self.reason or n%self.cfg.save_every==0 or n in self.kept: self.save()
         if self.reason and n<self.n_steps: raise CancelFitException()
 
@@ -126,7 +137,8 @@ class SaveSteps(Callback):
         scaler = self.learn.scaler.state_dict() if getattr(self.learn, 'scaler', None) else None
         need_space(self.home, checkpoint_bytes(self.learn.model), f'the checkpoint of step {n}')
         self.learn.log_steps.sync()
-        state = dict(run=self.mark, n_updates=n, n_steps=self.n_steps, seconds=self.learn.deadline.seconds(), log=log, scaler=scaler)
+        counts = dict(n_updates=n, n_batches=self.learn.n_batches, n_steps=self.n_steps)
+        state = dict(run=self.mark, **counts, seconds=self.learn.deadline.seconds(), log=log, scaler=scaler)
         save_checkpoint(self.home/f'step_{n}', self.learn.model, self.opt, self.tok, state)
         prune_checkpoints(self.home, self.cfg.keep, self.kept)
         self.saved = n

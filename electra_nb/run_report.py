@@ -113,7 +113,7 @@ def run_state(
     done = all((run/n/'model.safetensors').exists() for n in ('generator','discriminator')) # written last
     return ('finished' if done else 'crashed'),''
 
-# %% ../nbs/54_report.ipynb #0fedc525
+# %% ../nbs/54_report.ipynb #fc8906dc
 def _number(x): return isinstance(x, (int,float)) and not isinstance(x, bool) and math.isfinite(x)
 
 class RunFacts:
@@ -134,6 +134,7 @@ class RunFacts:
         self.seconds = max((l['seconds'] for l in self.train if _number(l.get('seconds'))), default=0)
         self.samples = [l for l in read_log(run/'samples.jsonl') if isinstance(l.get('texts'), list)]
         self.state,self.why = run_state(run)
+        self.steps = next((l['of'] for l in log[::-1] if 'of' in l), self.recipe.steps) # a deadline may have moved the end
 
     def points(self, lines, key): return thin([(l['step'],l[key]) for l in lines if _number(l.get(key))])
     def value(self, key, form='.3f'): return format(self.v[key], form) if _number(self.v.get(key)) else None
@@ -197,10 +198,10 @@ def sample_tables(
         out.append(Div(Table(*body), cls='text'))
     return out
 
-# %% ../nbs/54_report.ipynb #bc8f89e0
+# %% ../nbs/54_report.ipynb #d9ffaf96
 def _status(f):
     "State and verdict."
-    at = f'step {f.step:,} of {f.recipe.steps:,}'
+    at = f'step {f.step:,} of {f.steps:,}'
     states = dict(finished=f'Finished after {f.step:,} steps.', stopped=f'Stopped ({f.why}) at {at}. The same call goes on from there.', going=f'Still going: {at}. Write the report again to see more.',
         crashed=f"Ended without a word after {at}: the process crashed or was killed. The same call goes on from the newest checkpoint.")
     said = [Div(states[f.state], cls='note bad' if f.state=='crashed' else 'note')]

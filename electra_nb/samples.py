@@ -28,7 +28,7 @@ def sample_line(
         xb,out = look(learn, examples.batch(at))
     return [[[name,words[:n],kinds[:n]] for name,words,kinds in rtd_rows(learn.mask_tokens.tok, xb, out, i, verdict=True)] for i in range(len(at))]
 
-# %% ../nbs/53_samples.ipynb #e9ca056a
+# %% ../nbs/53_samples.ipynb #34edd854
 class KeepSamples(Callback):
     "Write samples of the generator to `samples.jsonl`, at the beginning and after each evaluation."
     order = LogSteps.order+2
@@ -43,7 +43,12 @@ class KeepSamples(Callback):
         write_file(self.path, ''.join(json.dumps(l)+'\n' for l in kept))
         if self.learn.n_updates%self.learn.stretch.every==0: self.add(self.learn)
 
-    def after_epoch(self): self.add(self.learn)
+    def after_epoch(self):
+        if self.learn.stretch.due: self.add(self.learn)
+    def complete(self, learn):
+        "Add the samples of the last step if a session ended just before them."
+        if self.last is None: self.last = max((l['step'] for l in read_log(self.path)), default=-1)
+        self.add(learn)
     def add(self, learn):
         "Write the samples of this step, unless they are there."
         if learn.n_updates<=self.last: return

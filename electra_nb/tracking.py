@@ -159,7 +159,13 @@ def _start(track, name, folder, kwargs, new):
     track.live[name] = t
     return t.tracker.info.run_id if name=='mlflow' else kwargs.get('id') or kwargs.get('custom_run_id') or name
 
-# %% ../nbs/51_tracking.ipynb #cf33b348
+# %% ../nbs/51_tracking.ipynb #b7caa934
+@patch
+def complete(self:Track):
+    "Hand on lines that were written outside of a `fit`."
+    if self.live is None: self.begin()
+    self.send()
+
 @patch
 def send(self:Track):
     "Hand on what has been added to the log."

@@ -31,7 +31,7 @@ def run_mark(
     settings = {k:v for c in cfgs for k,v in asdict(c).items() if k not in free}
     return hash_texts([learn.dls.train.examples.path.name, json.dumps(settings, sort_keys=True)])
 
-# %% ../nbs/08_training.ipynb #1d24ac89
+# %% ../nbs/08_training.ipynb #d803cb45
 def _resume(learn, run, mark, cfg):
     "Put the newest checkpoint of a run into its learner; the state that was saved with it, empty at the beginning."
     start = newest_checkpoint(run/'checkpoints')
@@ -40,14 +40,15 @@ def _resume(learn, run, mark, cfg):
     run.mkdir(parents=True, exist_ok=True)
     clear_rests(run/'checkpoints', start)
     learn.create_opt()
-    learn.n_updates,learn.last_step = 0,cfg.steps
+    learn.opt.zero_grad() # of a step that was broken off
+    learn.n_updates,learn.n_batches,learn.last_step = 0,0,cfg.steps
     if start is None:
         torch.manual_seed(cfg.seed)
         return {}
     state = checkpoint_state(start)
     if state['run']!=mark: raise ValueError(f"{start} belongs to another run (other text, tokenizer or recipe): put the right one back, or pass another out=")
     load_checkpoint(start, learn.model, learn.opt)
-    learn.n_updates,learn.last_step = state['n_updates'],state['n_steps']
+    learn.n_updates,learn.n_batches,learn.last_step = (state[k] for k in ('n_updates','n_batches','n_steps'))
     return state
 
 # %% ../nbs/08_training.ipynb #51fc0579
@@ -66,7 +67,7 @@ def _evaluate(learn, log, every):
     learn.validate()
     log.log_eval()
 
-# %% ../nbs/08_training.ipynb #d8d7bd17
+# %% ../nbs/08_training.ipynb #082457cd
 def train(
     learn:Learner, # from `pretrain_learner`
     run:str, # run folder: log, curves and checkpoints go there
@@ -93,12 +94,11 @@ def train(
     own = [BetweenSteps(),Stretch(learn.last_step, every, cfg.accumulate),WarmupDecay(learn.last_step, optim),RestoreScaler(state.get('scaler')),DrawCurves(run)]
     with learn.no_bar(), learn.no_logging(), stop_signals(saver):
         _evaluate(learn, log, every)
-        while (before := learn.n_updates)<learn.last_step and not saver.reason:
-            try: learn.fit(n_stretches(before, learn.last_step, every), cbs=[*own,log,saver,bar,keep,deadline,*cbs])
+        while learn.n_updates<learn.last_step and not saver.reason:
+            try: learn.fit(n_stretches(learn.n_updates, learn.last_step, every), cbs=[*own,log,saver,bar,keep,deadline,*cbs])
             except FloatingPointError as e: raise FloatingPointError(f'{e} {keep.save()}'.strip()) from None
             finally:
                 if bar.bar: bar.bar.close()
-            if learn.n_updates==before and not saver.reason: raise FloatingPointError(f"every step from {before} to the next evaluation was skipped, because its gradients overflow: pass precision='bf16' or 'fp32', or a lower lr")
         if learn.n_updates==learn.last_step: _evaluate(learn, log, every)
     save_curves(run)
     return saver.reason if learn.n_updates<learn.last_step else ''
