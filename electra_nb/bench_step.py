@@ -143,7 +143,7 @@ class Step:
         self.n += 1
         return loss.detach()
 
-# %% ../nbs/bench_step.ipynb #48c0bb1f
+# %% ../nbs/bench_step.ipynb #c11cce55
 class FastaiStep:
     "The step in the midst of a `fit`."
     def __init__(self,
@@ -160,7 +160,7 @@ class FastaiStep:
         towers = get_models(self.recipe, recipe.vocab_size, tok.pad_token_id)
         self.learn = learn = pretrain_learner(*rows, tok, rtd(*towers, tok, self.recipe, self.recipe, self.recipe), self.recipe, self.recipe, device)
         self.model,self.i = learn.model,0
-        self.log = LogSteps(self.home/'log.jsonl', recipe.log_every, recipe.steps, recipe.accumulate)
+        self.log = LogSteps(self.home/'log.jsonl', recipe.log_every, recipe.steps)
         self.saver = SaveSteps(self.home, tok, self.recipe)
         learn.create_opt()
         learn.n_updates,learn.last_step,learn.epoch,learn.n_epoch,learn.dl = 0,recipe.steps,0,1,learn.dls.train

@@ -94,7 +94,7 @@ def kept_bytes(
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda t: t): _ = learn.rtd_loss.loss(learn.model(*xb), weights)
     return n
 
-# %% ../nbs/08e_cost.ipynb #fd8563e3
+# %% ../nbs/08e_cost.ipynb #0193e324
 StepTime = namedtuple('StepTime', 'step evaluation memory checkpoint rows') # seconds an update and a batch of an evaluation, bytes, rows of an update that were timed
 
 def time_step(
@@ -131,7 +131,7 @@ def _measure(learn, recipe, rows, clock):
     if gpu: torch.cuda.reset_peak_memory_stats()
     kept = 0 if gpu else kept_bytes(learn)
     with tempfile.TemporaryDirectory() as tmp, learn.no_bar(), learn.no_logging():
-        log = LogSteps(f'{tmp}/log.jsonl', recipe.log_every, 10**9, recipe.accumulate if gpu else 1)
+        log = LogSteps(f'{tmp}/log.jsonl', recipe.log_every, 10**9)
         learn.fit(1, 1e-5, cbs=[clock,WarmupDecay(10**9, recipe),log,KeepBad(tmp, learn.mask_tokens.tok)])
         batch = _seconds(learn.validate)/learn.dls.valid.n_batches
     update = 0 if gpu else _seconds(learn.opt.step)

@@ -74,7 +74,7 @@ def batch_mark(
     "A mark that tells batches apart."
     return xxh3_64_hexdigest(ids.cpu().numpy().tobytes())
 
-# %% ../nbs/07c_logs.ipynb #0298cb00
+# %% ../nbs/07c_logs.ipynb #fa7a9b90
 class LogSteps(Callback):
     "Write means of the losses to `log.jsonl` every few steps, and the metrics at each evaluation."
     order = Recorder.order+1
@@ -82,10 +82,9 @@ class LogSteps(Callback):
         path:str, # `log.jsonl`
         every:int, # steps between lines
         n_steps:int, # length of the training
-        accumulate:int=1, # batches in an update
         baseline:float=0., # share of the commonest token, shown beside the accuracy
     ):
-        self.path,self.every,self.n_steps,self.accumulate,self.baseline = Path(path),every,n_steps,accumulate,baseline
+        self.path,self.every,self.n_steps,self.baseline = Path(path),every,n_steps,baseline
         self.sums,self.n,self.norms,self.seconds,self.took,self.since = None,0,0,0.,0.,None
 
     def after_loss(self):

@@ -133,7 +133,7 @@ def _classifier(job, work, path):
     path.unlink()
     return model
 
-# %% ../nbs/12c_one_run.ipynb #bbd06a82
+# %% ../nbs/12c_one_run.ipynb #8b10054d
 _no_worker = ("a process that fine-tunes has ended before its run did. The system may have stopped it for lack of memory: then pass a smaller at_once. "
     "In a script, the call has to stand below  if __name__=='__main__':  because each process reads the script. Lines above may say more")
 
@@ -142,10 +142,10 @@ def _answers(
     tasks:list, # what `_do` takes besides the work
 ) -> Iterator: # in the order of the tasks
     "Keep all processes busy; after an error, finish the runs before it, then raise it."
-    todo,busy,done = deque(enumerate(tasks)),{},{}
+    queue,busy,done = deque(enumerate(tasks)),{},{}
     def give(pipe):
-        if not todo: return
-        busy[pipe],task = todo.popleft()
+        if not queue: return
+        busy[pipe],task = queue.popleft()
         try: pipe.send(task)
         except ConnectionError: pass # `wait` will find it closed
     for p in pipes: give(p)
@@ -155,7 +155,7 @@ def _answers(
                 k = busy.pop(p)
                 try: done[k] = p.recv()
                 except (EOFError,ConnectionError): done[k] = RuntimeError(_no_worker)
-                if isinstance(done[k], Exception): todo.clear()
+                if isinstance(done[k], Exception): queue.clear()
                 give(p)
         if isinstance(done[i], Exception): raise done[i]
         yield done.pop(i)

@@ -67,7 +67,7 @@ def _evaluate(learn, log, every):
     learn.validate()
     log.log_eval()
 
-# %% ../nbs/08_training.ipynb #082457cd
+# %% ../nbs/08_training.ipynb #8d1bd698
 def train(
     learn:Learner, # from `pretrain_learner`
     run:str, # run folder: log, curves and checkpoints go there
@@ -82,7 +82,7 @@ def train(
     every,run,mark = eval_interval(cfg),Path(run),run_mark(learn, cfg, optim)
     common = learn.dls.train.examples.unigram().max().item()
     state = _resume(learn, run, mark, cfg)
-    log,bar = LogSteps(run/'log.jsonl', cfg.log_every, learn.last_step, cfg.accumulate, common),StepBar(learn.last_step)
+    log,bar = LogSteps(run/'log.jsonl', cfg.log_every, learn.last_step, common),StepBar(learn.last_step)
     saver = SaveSteps(run, tok, cfg, max_hours, began)
     keep,deadline = KeepBad(run, tok, cfg.accumulate),Deadline(cfg.hours, state.get('seconds', 0.), began)
     saver.n_steps,saver.mark,saver.saved,log.learn = learn.last_step,mark,learn.n_updates,learn
