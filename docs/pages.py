@@ -15,24 +15,19 @@ blob = f'{cfg.git_url}/blob/{cfg.branch}'
 
 # -- The order of the pages
 
-folders = dict(tutorials='Tutorials', howto='How to', explain='Explanations')
-numbers = {0:'Text and batches', 4:'Model and objective', 7:'Pre-training', 10:'Fine-tuning', 13:'Beyond one run'} # first number of a section
-prefixes = dict(bench='Benchmarks')
+folders = {'tutorials':'Tutorials', 'howto':'How to', 'explain':'Explanations', '.':'Common parts', '1_text':'Text', '2_model':'Model', '3_objectives':'Objectives',
+    '4_training':'Training', '5_pretraining':'Pre-training', '6_tasks':'Tasks', '7_study':'Studies', '8_reports':'Reports', 'bench':'Benchmarks'} # in reading order
 
 def section(
     nb:Path, # notebook, relative to `nbs`
 ) -> tuple: # place in the navigation, caption
-    "Where a notebook belongs: by its folder, its number or the beginning of its name."
-    name = nb.parts[0]
-    if len(nb.parts)>1: return list(folders).index(name) if name in folders else 40, folders.get(name, name.capitalize())
-    if name[0].isdigit():
-        first = max(n for n in numbers if n<=int(re.match(r'\d+', name)[0]))
-        return 10+first,numbers[first]
-    prefix = nb.stem.split('_')[0]
-    return 50+(prefix not in prefixes), prefixes.get(prefix, 'Results')
+    "Where a notebook belongs: by its folder; those beside the folders are common parts if they have a number, else results."
+    name = nb.parent.as_posix()
+    if name=='.' and not nb.name[0].isdigit(): return len(folders)+1,'Results'
+    return list(folders).index(name) if name in folders else len(folders), folders.get(name, re.sub(r'^\d+_', '', name).capitalize())
 
 def reading_order() -> list: # notebooks, relative to `nbs`
-    "The index; then by section, those with a number by number, and the others in the order in which the index names them."
+    "The index; then section by section, those with a number by number, and the others in the order in which the index names them."
     index = (nbs/'index.ipynb').read_text()
     def key(nb): return section(nb)[0], nb.name if nb.name[0].isdigit() else '', index.find(f'{nb.as_posix()})')%len(index), nb.name
     found = [Path(p).relative_to(nbs) for p in nbglob(nbs)]
@@ -171,6 +166,7 @@ class Links:
         self.pages = {nb.path.as_posix():nb.name for nb in notebooks}
         if len(set(self.pages.values()))<len(notebooks): raise ValueError(f'two notebooks would be the same page: {sorted(self.pages)}; rename one of them')
         self.stems = {s:nb.name for nb in notebooks for s in (nb.path.stem,nb.path.with_suffix('').as_posix()) if '_' in s}
+        self.stems.update({nb.module.partition('.')[2]:nb.name for nb in notebooks if nb.module and nb.module.count('.')==2})
         found = [(n, f'{nb.module}.{n}') for nb in notebooks for n in nb.names()]
         many = Counter(n for n,_ in found)
         self.names = {n:full for n,full in found if many[n]==1} # what two modules call by the same name leads nowhere

@@ -1,4 +1,4 @@
-"Runs that are long enough to be judged: a healthy one must not be called ill, and each fault must get its right name. The rest is in `08d_doctor`."
+"Runs that are long enough to be judged: a healthy one must not be called ill, and each fault must get its right name. The rest is in `reports.doctor`."
 import json, os, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,7 +10,7 @@ code = """
 import json, sys, torch
 from electra_nb import diagnose, pretrain
 from fastai.callback.core import Callback
-from electra_nb.rtd import MaskTokens
+from electra_nb.objectives.rtd import MaskTokens
 
 class Shuffle(Callback):
     "Destroy the order of the words."

@@ -8,7 +8,7 @@ from test_process import env, text, timeless, weights
 common = dict(corpus='texts.txt', steps=30, bs=4, max_len=32, eval_every=10, log_every=3, save_every=5, device='cpu')
 server = """
 import json, os, resource, sys
-import electra_nb.pretraining, electra_nb.doctor
+import electra_nb.pretraining, electra_nb.reports.doctor
 import torch
 from electra_nb import pretrain
 for line in sys.stdin:
@@ -176,7 +176,7 @@ harms = dict(flip=lambda p: p.write_bytes(bytes([p.read_bytes()[0]^1])+p.read_by
 
 def test_every_harm_is_noticed(runs):
     "Six kinds of harm to every file of the newest checkpoint: it is named, and the one before is taken."
-    from electra_nb.checkpoints import newest_checkpoint
+    from electra_nb.training.checkpoints import newest_checkpoint
     files = [p.relative_to(runs.tmp/'whole'/'checkpoints'/'step_30') for p in (runs.tmp/'whole'/'checkpoints'/'step_30').rglob('*') if p.is_file()]
     assert len(files)>=10
     for name,harm in harms.items():
@@ -194,7 +194,7 @@ def test_every_harm_is_noticed(runs):
 def test_damaged_and_resumed(runs, harm):
     "The run goes on from the checkpoint before a damaged one, and says so; the log loses its torn line."
     name = f'harmed_{harm}'
-    rc,_ = runs(name, 'class Stop(electra_nb.doctor.Callback):\n    def after_step(self):\n        if self.learn.n_updates==17: os._exit(9)\ncbs = [Stop()]')
+    rc,_ = runs(name, 'class Stop(electra_nb.reports.doctor.Callback):\n    def after_step(self):\n        if self.learn.n_updates==17: os._exit(9)\ncbs = [Stop()]')
     assert rc==9
     harms[harm](runs.tmp/name/'checkpoints'/'step_15'/'trainer.safetensors')
     log = runs.tmp/name/'log.jsonl'
@@ -250,7 +250,7 @@ def test_read_only(runs):
 def test_same_instant(runs):
     "Two processes in one new folder at the same instant: one trains, the other is told who does."
     other = Runs(runs.tmp)
-    slow = "import time\nclass Slow(electra_nb.doctor.Callback):\n    def after_step(self): time.sleep(.1)\ncbs = [Slow()]"
+    slow = "import time\nclass Slow(electra_nb.reports.doctor.Callback):\n    def after_step(self): time.sleep(.1)\ncbs = [Slow()]"
     assert other('warm', steps=5)[0]==0
     pids = [r.start('both', slow) for r in (runs,other)]
     ends = [r.end() for r in (runs,other)]
@@ -263,7 +263,7 @@ def test_same_instant(runs):
 @pytest.mark.parametrize('sig', ['SIGTERM','SIGINT','SIGHUP','SIGUSR1'])
 def test_signals_save(runs, sig):
     "Each signal that asks for the end: the step is finished, saved, and the run ends bit-equal when it goes on."
-    slow = "import time\nclass Slow(electra_nb.doctor.Callback):\n    def after_step(self): time.sleep(.05)\ncbs = [Slow()]\nimport signal\nfor s in (signal.SIGINT,signal.SIGTERM,signal.SIGHUP,signal.SIGUSR1): signal.signal(s, signal.default_int_handler if s==signal.SIGINT else signal.SIG_DFL)"
+    slow = "import time\nclass Slow(electra_nb.reports.doctor.Callback):\n    def after_step(self): time.sleep(.05)\ncbs = [Slow()]\nimport signal\nfor s in (signal.SIGINT,signal.SIGTERM,signal.SIGHUP,signal.SIGUSR1): signal.signal(s, signal.default_int_handler if s==signal.SIGINT else signal.SIG_DFL)"
     pid = runs.start(sig, slow)
     wait_for(lambda: (runs.tmp/sig/'log.jsonl').exists() and (runs.tmp/sig/'log.jsonl').stat().st_size)
     os.kill(pid, getattr(signal, sig))
@@ -274,7 +274,7 @@ def test_signals_save(runs, sig):
 
 def test_second_signal(runs):
     "A second Ctrl-C does not wait for the step."
-    slow = "import signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nclass Slow(electra_nb.doctor.Callback):\n    def after_step(self):\n        if self.learn.n_updates==7: time.sleep(60)\ncbs = [Slow()]"
+    slow = "import signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nclass Slow(electra_nb.reports.doctor.Callback):\n    def after_step(self):\n        if self.learn.n_updates==7: time.sleep(60)\ncbs = [Slow()]"
     pid = runs.start('twice', slow)
     wait_for(lambda: (runs.tmp/'twice'/'log.jsonl').exists() and '"step": 6' in (runs.tmp/'twice'/'log.jsonl').read_text())
     time.sleep(.3)
@@ -314,7 +314,7 @@ def test_damaged_again_and_again(runs):
 def test_log_lost(runs, harm):
     "A log that is lost or has garbage in it: said, what is left is kept, and the weights are the same."
     name = f'log_{harm}'
-    runs(name, 'class Stop(electra_nb.doctor.Callback):\n    def after_step(self):\n        if self.learn.n_updates==17: os._exit(9)\ncbs = [Stop()]')
+    runs(name, 'class Stop(electra_nb.reports.doctor.Callback):\n    def after_step(self):\n        if self.learn.n_updates==17: os._exit(9)\ncbs = [Stop()]')
     log = runs.tmp/name/'log.jsonl'
     if harm=='gone': log.unlink()
     else:

@@ -6,14 +6,14 @@ from pathlib import Path
 import pyarrow as pa, pyarrow.parquet as pq, pytest, torch
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from electra_nb.classifier import load_encoder
-from electra_nb.corpus import get_corpus, iterable_corpus
-from electra_nb.examples import build_examples
-from electra_nb.model import get_models, sizes
-from electra_nb.packing import ExamplesConfig
+from electra_nb.tasks.classify import load_encoder
+from electra_nb.text.corpus import get_corpus, iterable_corpus
+from electra_nb.text.examples import build_examples
+from electra_nb.model.towers import get_models, sizes
+from electra_nb.text.packing import ExamplesConfig
 from electra_nb.tiny import tiny_text, tiny_tokenizer
-from electra_nb.tokenizer import check_tokenizer, load_tokenizer
-from electra_nb.weights import save_models
+from electra_nb.text.tokenizer import check_tokenizer, load_tokenizer
+from electra_nb.model.hf import save_models
 
 some = lambda n: settings(max_examples=n, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 tok = tiny_tokenizer()

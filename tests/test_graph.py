@@ -7,7 +7,7 @@ from fastai.callback.core import Callback, CancelFitException
 from safetensors.torch import load_file
 
 from electra_nb import learner, pretrain
-from electra_nb.graph import RecordStep
+from electra_nb.training.cuda_graph import RecordStep
 from electra_nb.tiny import tiny_text
 
 kw = dict(steps=24, bs=4, eval_every=8, eval_batches=4, log_every=4, save_every=1000, max_len=32, vocab_size=500, valid=.1, threads=1, device='cpu', resume='auto')

@@ -9,14 +9,14 @@ from fastai.callback.core import Callback
 from torch import nn
 from transformers import ElectraConfig, ElectraModel
 
-from electra_nb.classifier import Classifier, SumLoss, TaskLoss, layer_factors, layer_groups
-from electra_nb.masking import apply_mask, n_slots, n_used
-from electra_nb.encoder import encode, slot_logits
-from electra_nb.model import ModelConfig, count_parameters, get_models
-from electra_nb.optim import ClipGrads, CountSteps, OptimConfig, WarmupDecay, decay_groups, lr_at, make_opt
-from electra_nb.rtd import LossConfig, RTDModel, gumbel_sample, rtd_loss, sharpen, tower_losses
-from electra_nb.tasks import tasks
-from electra_nb.tokenizer import line_encoder, load_tokenizer
+from electra_nb.tasks.classify import Classifier, SumLoss, TaskLoss, layer_factors, layer_groups
+from electra_nb.objectives.masking import apply_mask, n_slots, n_used
+from electra_nb.model.forward import encode, slot_logits
+from electra_nb.model.towers import ModelConfig, count_parameters, get_models
+from electra_nb.training.optim import ClipGrads, CountSteps, OptimConfig, WarmupDecay, decay_groups, lr_at, make_opt
+from electra_nb.objectives.rtd import LossConfig, RTDModel, gumbel_sample, rtd_loss, sharpen, tower_losses
+from electra_nb.tasks.glue import tasks
+from electra_nb.text.tokenizer import line_encoder, load_tokenizer
 from tf_names import group, hf_name, load_variables, to_hf
 
 here = Path(__file__).parent/'oracles'
@@ -153,11 +153,11 @@ def test_initial_values():
 
 @pytest.mark.parametrize('name', ['small', 'base', 'large', 'small_pp'])
 def test_parameter_counts(name):
-    from electra_nb.recipes import recipes
+    from electra_nb.recipe import recipes
     ref = json.load(open(here/'parameter_counts.json'))[name]
     with torch.device('meta'):
         from transformers import ElectraForMaskedLM, ElectraForPreTraining
-        from electra_nb.model import electra_configs, tie_towers
+        from electra_nb.model.towers import electra_configs, tie_towers
         g,d = electra_configs(recipes[name])
         gen,disc = ElectraForMaskedLM(g),ElectraForPreTraining(d)
     tie_towers(gen, disc)

@@ -22,11 +22,11 @@ def test_readme_links():
 
 def test_names_are_defined():
     "No module uses a name that it does not have, or imports one in vain."
-    for py in (root/'electra_nb').glob('*.py'):
+    for py in (root/'electra_nb').rglob('*.py'):
         if py.name=='_modidx.py': continue
         out = io.StringIO()
         check(py.read_text(), py.name, Reporter(out, out))
-        side_effects = ('electra_nb.show','fastai.callback.progress')
+        side_effects = ('electra_nb.objectives.show','fastai.callback.progress')
         assert [l for l in out.getvalue().splitlines() if not any(f"'{m}' imported but unused" in l for m in side_effects)]==[]
 
 def test_outputs_are_clean():
@@ -58,7 +58,7 @@ def test_speed_has_file():
 
 def test_study_has_file():
     "What the README says of the fine-tuning study follows from its file."
-    from electra_nb.evaluation import compare
+    from electra_nb.study.statistics import compare
     lines = json.loads((root/'results'/'finetuning.json').read_text())['lines']
     runs = lambda m,s: [r for r in lines if r['model']==m and r['start']==s]
     short,long = (compare(runs(m, 'pretrained'), runs(m, 'random')).set_index('task') for m in ('tiny','tiny-wikipedia'))
@@ -79,7 +79,7 @@ def test_notebook_links():
 def test_callbacks_leave_run():
     "fastai sets `run` of every callback to True after a fit, so no callback may keep anything there."
     of = lambda c: {b.attr if isinstance(b, ast.Attribute) else getattr(b, 'id', '') for b in c.bases}
-    classes = [c for f in sorted((root/'electra_nb').glob('*.py')) for c in ast.walk(ast.parse(f.read_text())) if isinstance(c, ast.ClassDef) and 'Callback' in of(c)]
+    classes = [c for f in sorted((root/'electra_nb').rglob('*.py')) for c in ast.walk(ast.parse(f.read_text())) if isinstance(c, ast.ClassDef) and 'Callback' in of(c)]
     assert len(classes)>15
     for c in classes:
         kept = {n.attr for n in ast.walk(c) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)} | {n.name for n in c.body if isinstance(n, ast.FunctionDef)}

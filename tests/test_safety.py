@@ -6,11 +6,11 @@ import pytest, torch
 from safetensors.torch import load_file, save_file
 
 from electra_nb import finetune, pretrain
-from electra_nb.classifier import load_classifier, load_encoder, random_encoder
-from electra_nb.model import get_models, sizes
-from electra_nb.weights import load_models, save_models
+from electra_nb.tasks.classify import load_classifier, load_encoder, random_encoder
+from electra_nb.model.towers import get_models, sizes
+from electra_nb.model.hf import load_models, save_models
 from electra_nb.tiny import tiny_text, tiny_tokenizer
-from electra_nb.tokenizer import load_tokenizer
+from electra_nb.text.tokenizer import load_tokenizer
 
 root = Path(__file__).parent.parent
 forbidden = re.compile(r'\bpickle\b|\bdill\b|torch\.load\(|(?<![.\w])eval\(|(?<![.\w])exec\(|yaml\.load|allow_pickle|extractall|shell=True|os\.system|trust_remote_code=True'
@@ -104,8 +104,8 @@ def test_no_canary_from_models(home, tmp_path, kind):
     assert ('finetune' in said)==(kind not in sound), said
 
 hub = '''
-from electra_nb.classifier import load_encoder, random_encoder
-from electra_nb.tokenizer import load_tokenizer
+from electra_nb.tasks.classify import load_encoder, random_encoder
+from electra_nb.text.tokenizer import load_tokenizer
 load_encoder('some/sound')
 for f in (load_encoder,random_encoder,load_tokenizer):
     for name in ('some/pickle','some/own','some/missing'):

@@ -37,15 +37,15 @@ def browser():
 # -- Without a browser
 
 def test_sections_come_from_names():
-    "A new notebook finds its place by folder, number or name."
-    expected = {'tutorials/first':'Tutorials', 'howto/x':'How to', '03b_new':'Text and batches', '13_new':'Beyond one run', '60_new':'Beyond one run',
-        'bench_new':'Benchmarks', 'results':'Results', 'recipes/cake':'Recipes'}
+    "A new notebook finds its place by its folder."
+    expected = {'tutorials/first':'Tutorials', 'howto/x':'How to', '1_text/03b_new':'Text', '13_new':'Common parts', '4_training/60_new':'Training',
+        'bench/new':'Benchmarks', 'results':'Results', '9_recipes/cake':'Recipes'}
     assert {p:section(Path(f'{p}.ipynb'))[1] for p in expected}==expected
 
 def test_order():
-    "The index first, the numbered notebooks by number, each section in one piece."
+    "The index first, numbered notebooks by folder and number, each section in one piece."
     assert names[0]=='index' and len(set(names))==len(names)==sum(not any(part[0] in '._' for part in p.relative_to(nbs).parts) for p in nbs.rglob('*.ipynb'))
-    numbered = [nb.name for nb in order if nb.name[0].isdigit() and len(nb.parts)==1]
+    numbered = [nb.as_posix() for nb in order if nb.parts[0][0].isdigit()]
     assert numbered==sorted(numbered)
     captions = [section(nb)[1] for nb in order[1:]]
     assert len(set(captions))==sum(a!=b for a,b in zip(captions, [None]+captions))
@@ -67,7 +67,7 @@ def test_parameters():
 
 def test_parameters_of_the_package():
     "For every exported function the comments are those that fastcore finds."
-    import electra_nb.masking as m, electra_nb.rtd as r
+    import electra_nb.objectives.masking as m, electra_nb.objectives.rtd as r
     from fastcore.docments import docments
     import inspect, io, tokenize
     for o in (m.MaskConfig,m.draw_slots,r.rtd,r.MaskTokens,r.sample_tokens):
@@ -81,9 +81,9 @@ def test_broken_link_is_refused():
     "A link that leads nowhere is named; one to a notebook leads to its page, one to a file to its source."
     links = Links([Notebook(nb) for nb in order])
     with pytest.raises(ValueError, match='nowhere.md'): links('see [this](nowhere.md)')
-    assert links('[masking](nbs/04_masking.ipynb)')=='[masking](/masking.ipynb)'
+    assert links('[masking](nbs/3_objectives/01_masking.ipynb)')=='[masking](/3_objectives/masking.ipynb)'
     assert links('[log](CHANGELOG.md)').endswith('/blob/main/CHANGELOG.md)')
-    assert links('```\n`04_masking`\n```\n`04_masking`').split('\n')[1:]==['`04_masking`','```','[`04_masking`](/masking.ipynb)']
+    assert links('```\n`objectives.masking`\n```\n`objectives.masking`').split('\n')[1:]==['`objectives.masking`','```','[`objectives.masking`](/3_objectives/masking.ipynb)']
 
 def test_pages(site):
     "A page for every notebook, under its title, with nothing that is to be loaded from elsewhere."
@@ -98,10 +98,10 @@ def test_pages(site):
 
 def test_names_are_documented(site):
     "A class has its signature, its parameters and a link from other pages."
-    html = (site[0]/'rtd.html').read_text()
-    assert 'id="electra_nb.rtd.MaskTokens"' in html and 'id="masktokens"' in html
-    assert 'masking.html#electra_nb.masking.MaskConfig' in html
-    assert '/blob/main/electra_nb/rtd.py' in html and '/blob/main/nbs/06_rtd.ipynb' in html
+    html = (site[0]/'3_objectives'/'rtd.html').read_text()
+    assert 'id="electra_nb.objectives.rtd.MaskTokens"' in html and 'id="masktokens"' in html
+    assert 'masking.html#electra_nb.objectives.masking.MaskConfig' in html
+    assert '/blob/main/electra_nb/objectives/rtd.py' in html and '/blob/main/nbs/3_objectives/03_rtd.ipynb' in html
     assert '<math ' in html and r'\mathcal' not in re.sub(r'<annotation.*?</annotation>', '', html)
 
 # -- In a browser
@@ -145,7 +145,7 @@ def test_search(site, browser, served):
     page.goto(f'{url if served else out.as_uri()}/search.html?q=MaskTokens')
     page.locator('ul.search li a', has_text='MaskTokens').first.wait_for(timeout=10_000)
     hrefs = page.locator('ul.search li a').evaluate_all('links => links.map(a => a.href)')
-    assert any(h.endswith('rtd.html#electra_nb.rtd.MaskTokens') for h in hrefs)
+    assert any(h.endswith('rtd.html#electra_nb.objectives.rtd.MaskTokens') for h in hrefs)
     page.close()
 
 @needs_browser
