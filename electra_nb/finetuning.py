@@ -18,7 +18,7 @@ from .training.learner import pick_device
 from .training.log import logger
 from .study.jobs import Job, Work, do_jobs
 from .training.optim import OptimConfig
-from .recipe import explicit, option_docs
+from .recipe import with_options, option_docs
 from .reports.study_pages import save_study_report
 from .study.study import Study
 from .tasks.learner import FinetuneConfig, finetune_config, task_features
@@ -155,7 +155,7 @@ def _model_name(source):
 # %% ../nbs/7_study/06_finetuning.ipynb #87342586
 _docs = {**option_docs((OptimConfig,)), **{k:v for k,v in option_docs((FinetuneConfig,)).items() if v[2]}}
 
-@explicit(_docs)
+@with_options(_docs)
 def finetune(
     model:str='last', # run folder, one of its checkpoints, Hugging Face folder or hub name; 'last': the newest run in runs/; None: a random start of its shape
     tasks:str=None, # tasks of GLUE, such as 'cola rte' or 'glue'; 'qqp:train=FILE' names another file; None: your data, or a built-in task

@@ -16,7 +16,7 @@ from .training.deadline import steps_for
 from .training.learner import pick_device
 from .model.towers import ModelConfig
 from .pretraining import option_groups
-from .recipe import explicit, make_recipe, recipe_docs, recipe_from_file, recipes
+from .recipe import with_options, make_recipe, recipe_docs, recipe_from_file, recipes
 from .training.steps import eval_interval, milestones
 from .text.tokenizer import sample_texts
 from matplotlib.figure import Figure
@@ -93,7 +93,7 @@ def _notes(size, recipe, took, times, glue):
     return tuple(out)
 
 # %% ../nbs/5_pretraining/02_planning.ipynb #75a33954
-@explicit(recipe_docs())
+@with_options(recipe_docs())
 def plan(
     size:str='tiny', # recipe, as in `pretrain`
     corpus:str=None, # as in `pretrain`; None: built-in English text

@@ -14,15 +14,15 @@ from .text.corpus import get_corpus, iterable_corpus
 from .training.clock import fit_hours, time_step
 from .training.deadline import steps_for
 from .reports.doctor import Doctor, data_facts, diagnose
-from .text.examples import build_examples, report_card
-from .files import damage, only_writer, read_json, write_file, write_folder
+from .text.examples import build_examples, packing_stats
+from .files import verify_folder, folder_lock, read_json, atomic_file, atomic_folder
 from .training.learner import pick_device, pretrain_learner, record_cbs
 from .training.log import logger, quiet, read_log
 from .model.towers import count_parameters, get_models
-from .recipe import explicit, make_recipe, recipe_docs, recipe_from_file
+from .recipe import with_options, make_recipe, recipe_docs, recipe_from_file
 from .objectives.rtd import rtd
 from .reports.pages import note_end, save_run_report
-from .training.folder import check_out, claim_run, default_out, model_card, run_identity
+from .training.folder import check_out, open_run_folder, default_out, model_card, run_identity
 from .reports.samples import KeepSamples, with_gap
 from .text.tokenizer import get_tokenizer, load_tokenizer, sample_texts
 from .reports.tracking import Track, check_trackers
@@ -36,12 +36,12 @@ from pathlib import Path
 def _prepare(recipe, c, tokenizer, out, cache):
     "Tokenizer and examples of a run."
     logger.info(f'corpus: {c.name}'+(f', {c.n_bytes/1e6:.1f} MB' if c.n_bytes else ''))
-    kept = out/'tokenizer' if out and not damage(out/'tokenizer') else None
+    kept = out/'tokenizer' if out and not verify_folder(out/'tokenizer') else None
     source = c.tokenizer if tokenizer is None else tokenizer
     tok = load_tokenizer(kept) if kept and source is None else get_tokenizer(source, c, recipe)
     tok.model_max_length = recipe.max_positions
     train_set,valid_set = build_examples(c, tok, recipe, cache, progress=not quiet())
-    card = {**report_card(train_set, recipe.steps*recipe.bs), **data_facts(train_set, tok)}
+    card = {**packing_stats(train_set, recipe.steps*recipe.bs), **data_facts(train_set, tok)}
     seen = '' if recipe.hours else f"; read {card['epochs']:.2g} times"
     logger.info(f"text: {card['documents']:,} documents, {card['tokens']:,} tokens in {card['rows']:,} rows; {card['cut_off']:.1%} cut off, {card['padding']:.1%} padding, "
         f"{card['unk']:.2%} [UNK]{seen}; {len(valid_set):,} rows held out")
@@ -72,7 +72,7 @@ def _learner(recipe, tok, train_set, valid_set, device):
     return pretrain_learner(train_set, valid_set, tok, rtd(gen, disc, tok, recipe, recipe, recipe), recipe, recipe, device)
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #a15b84a4
-@explicit(recipe_docs())
+@with_options(recipe_docs())
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
     corpus:str=None, # file, folder, glob, hub data set, or iterable of strings; None: built-in English text
@@ -112,21 +112,21 @@ def pretrain(
     out = Path(out).expanduser()
     check_out(out, resume)
     if (out/'.lock').exists():
-        with only_writer(out): pass
+        with folder_lock(out): pass
     tok,*sets,card = _prepare(recipe, c, tokenizer, out, cache)
     if recipe.hours: recipe = _fit_hours(recipe, given, tok, sets, device, out, began)
     card['epochs'] = round(recipe.steps*recipe.bs/len(sets[0]), 4)
     learn = _learner(recipe, tok, *sets, device)
     n = count_parameters(learn.model.generator, learn.model.discriminator)
     logger.info(f"model: discriminator {n['discriminator']:,} parameters, generator {n['generator_own']:,} more; vocabulary {len(tok):,}")
-    with only_writer(out): return _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs or [], began)
+    with folder_lock(out): return _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs or [], began)
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #6d942852
 def _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs, began):
-    claim_run(out, run_identity(size, recipe, c, tok))
-    if damage(out/'tokenizer'): write_folder(out/'tokenizer', tok.save_pretrained)
+    open_run_folder(out, run_identity(size, recipe, c, tok))
+    if verify_folder(out/'tokenizer'): atomic_folder(out/'tokenizer', tok.save_pretrained)
     device = torch.cuda.get_device_name() if learn.dls.device.type=='cuda' else 'CPU'
-    write_file(out/'data.json', json.dumps(dict(card, device=device), indent=1))
+    atomic_file(out/'data.json', json.dumps(dict(card, device=device), indent=1))
     (out/'end.json').unlink(missing_ok=True)
     start = newest_checkpoint(out/'checkpoints')
     state = checkpoint_state(start) if start else {}
@@ -155,10 +155,10 @@ def _run(size, recipe, out, c, tok, card, learn, max_hours, log_with, cbs, began
         if stopped.startswith('SIG'): sys.exit(128+signal.Signals[stopped])
         return learn
     for name in ('generator','discriminator'):
-        if not done or damage(out/name): write_folder(out/name, partial(save_tower, getattr(learn.model, name), tok=tok))
-    if not done or not (out/'README.md').exists(): write_file(out/'README.md', model_card(out, card, tok, learn.dls.device.type))
+        if not done or verify_folder(out/name): atomic_folder(out/name, partial(save_tower, getattr(learn.model, name), tok=tok))
+    if not done or not (out/'README.md').exists(): atomic_file(out/'README.md', model_card(out, card, tok, learn.dls.device.type))
     card['epochs'] = round(learn.last_step*recipe.bs/card['rows'], 4) # a deadline may have moved the end
-    write_file(out/'data.json', json.dumps(dict(card, device=device), indent=1))
+    atomic_file(out/'data.json', json.dumps(dict(card, device=device), indent=1))
     note_end(out, 'finished', learn.n_updates)
     logger.info(f'diagnosis: {diagnose(out).line()}')
     save_run_report(out)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['parts', 'recipes', 'Recipe', 'check_names', 'check_types', 'make_recipe', 'recipe_from_file', 'option_docs',
-           'recipe_docs', 'explicit']
+           'recipe_docs', 'with_options']
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #a84a135a
 import difflib, inspect, json, math, numbers
@@ -107,7 +107,7 @@ def recipe_docs() -> dict: # name -> (part, type, comment)
     "`option_docs` of a recipe, with the values in two sizes."
     return {k:(p, t, f'{c} [small: {getattr(recipes["small"], k)}, tiny: {getattr(recipes["tiny"], k)}]') for k,(p,t,c) in option_docs().items()}
 
-def explicit(
+def with_options(
     docs:dict, # name -> (part, type, comment)
 ):
     "Decorator: replace `**options` in a signature by these constants."

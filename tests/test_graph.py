@@ -6,7 +6,8 @@ import pytest, torch, torch._inductor.config
 from fastai.callback.core import Callback, CancelFitException
 from safetensors.torch import load_file
 
-from electra_nb import learner, pretrain
+from electra_nb import pretrain
+from electra_nb.training import learner
 from electra_nb.training.cuda_graph import RecordStep
 from electra_nb.tiny import tiny_text
 

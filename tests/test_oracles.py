@@ -11,10 +11,10 @@ from transformers import ElectraConfig, ElectraModel
 
 from electra_nb.tasks.classify import Classifier, SumLoss, TaskLoss, layer_factors, layer_groups
 from electra_nb.objectives.masking import apply_mask, n_slots, n_used
-from electra_nb.model.forward import encode, slot_logits
+from electra_nb.model.forward import encode, mlm_logits
 from electra_nb.model.towers import ModelConfig, count_parameters, get_models
 from electra_nb.training.optim import ClipGrads, CountSteps, OptimConfig, WarmupDecay, decay_groups, lr_at, make_opt
-from electra_nb.objectives.rtd import LossConfig, RTDModel, gumbel_sample, rtd_loss, sharpen, tower_losses
+from electra_nb.objectives.rtd import LossConfig, RTDModel, gumbel_sample, rtd_loss, adjust_logits, tower_losses
 from electra_nb.tasks.glue import tasks
 from electra_nb.text.tokenizer import line_encoder, load_tokenizer
 from tf_names import group, hf_name, load_variables, to_hf
@@ -41,7 +41,7 @@ def inputs(t, config, mask_id, masked=None):
 def fed_sampler(t, config):
     "Gumbel sampling with the recorded uniform numbers."
     def sample(logits, log_probs, targets):
-        return gumbel_sample(sharpen(logits, targets, config['temperature'], config['disallow_correct']), t['gumbel_uniform'])
+        return gumbel_sample(adjust_logits(logits, targets, config['temperature'], config['disallow_correct']), t['gumbel_uniform'])
     return sample
 
 def close(a, b, tol, what=''):
@@ -81,7 +81,7 @@ def test_checkpoints(name):
         at = torch.arange(ids.shape[1])
         real = at<lens[:,None]
         types = ((at>=n_a[:,None]) & real).long()
-        logits = slot_logits(gen, masked, slots, real[:,None,None], types)
+        logits = mlm_logits(gen, masked, slots, real[:,None,None], types)
         on = (torch.arange(slots.shape[1])<n_used(lens, ids.shape[1], config['mask_prob'])[:,None]).numpy()
         close(logits.numpy()[on], z['mlm_logits'][on], 2e-5, 'mlm_logits')
         for tower,key,x in ((gen,'generator',masked),(disc,'electra',torch.from_numpy(z['corrupted_ids']).long())):

@@ -15,7 +15,7 @@ from .measure import bench_steps
 from ..commands import function_parser, run_command
 from ..text.corpus import get_corpus, iterable_corpus
 from ..text.examples import build_examples
-from ..files import write_file
+from ..files import atomic_file
 from ..training.learner import pick_device
 from ..training.log import logger
 from ..recipe import check_names, make_recipe
@@ -128,7 +128,7 @@ def bench(
     res['settings'] = dict(size=size, quick=quick, rounds=rounds, recipe=asdict(recipe))
     logger.info(report(res))
     Path(out).parent.mkdir(parents=True, exist_ok=True)
-    write_file(out, json.dumps(res, indent=1))
+    atomic_file(out, json.dumps(res, indent=1))
     return res
 
 # %% ../../nbs/bench/05_command.ipynb #a9742ad5

@@ -12,11 +12,11 @@ import numpy as np
 from dataclasses import replace
 from datasets import Dataset
 from ..text.batches import ExamplesDL
-from .finetuning import take_turns
-from .measure import clock_of, claims, demands
+from .finetuning import interleave
+from .measure import clock_of, speedups, count_work
 from .step import Step, Variant, reference_sample
 from ..text.corpus import iterable_corpus
-from ..text.examples import Examples, build_examples, report_card
+from ..text.examples import Examples, build_examples, packing_stats
 from ..objectives.masking import n_slots
 from ..recipe import Recipe
 from ..objectives.rtd import SampleConfig, sample_tokens
@@ -53,7 +53,7 @@ def bench_loader(
     at = [rng.integers(0, min(len(examples), 20*bs), bs) for _ in range(n)]
     tokens = [int((examples.offsets[a+1]-examples.offsets[a]).sum()) for a in at]
     some = {k:max(1, n//20) if 'item' in k else n for k in ways}
-    times = take_turns({k:lambda f=f, k=k: [f(a) for a in at[:some[k]]] for k,f in ways.items()}, rounds)
+    times = interleave({k:lambda f=f, k=k: [f(a) for a in at[:some[k]]] for k,f in ways.items()}, rounds)
     stats = lambda x: dict(tokens_per_s=np.median(x), low=x.min(), high=x.max())
     return {k:{c:round(v/1e6, 3) for c,v in stats(sum(tokens[:some[k]])/np.array(t)).items()} for k,t in times.items()}
 
@@ -69,7 +69,7 @@ def bench_sampler(
     log_probs,targets = z.log_softmax(-1),torch.zeros(shape[:2], dtype=torch.long, device=device)
     ours = lambda name: lambda: sample_tokens(z, log_probs, targets, SampleConfig(sampler=name))
     ways = {"reference (PyTorch's Gumbel)":lambda: reference_sample(z), 'gumbel':ours('gumbel'), 'inverse_cdf':ours('inverse_cdf')}
-    with torch.no_grad(): times = take_turns(ways, rounds, clock_of(device))
+    with torch.no_grad(): times = interleave(ways, rounds, clock_of(device))
     return {k:float(np.median(t)) for k,t in times.items()}
 
 # %% ../../nbs/bench/04_data.ipynb #30f0dff8
@@ -85,8 +85,8 @@ def bench_options(
 ) -> dict: # table as records, and why it makes no claim
     "Speed of options relative to the defaults."
     steps = {k:Step(Variant(), replace(recipe, **c), tok, device) for k,c in option_changes.items()}
-    times = take_turns({k:lambda s=s: s(batch) for k,s in steps.items()}, rounds, clock_of(device))
-    table,refused = claims(times, 'defaults')
+    times = interleave({k:lambda s=s: s(batch) for k,s in steps.items()}, rounds, clock_of(device))
+    table,refused = speedups(times, 'defaults')
     return dict(table=table.reset_index(names='option').to_dict('records'), refused=refused)
 
 def bench_packing(
@@ -99,7 +99,7 @@ def bench_packing(
     for carry in (False,True):
         with tempfile.TemporaryDirectory() as tmp:
             ex = build_examples(iterable_corpus(texts), tok, replace(recipe, carry_overflow=carry), tmp)[0]
-            card = report_card(ex)
+            card = packing_stats(ex)
             res[f'carry_overflow={carry}'] = dict(tokens_per_row=round(len(ex.ids)/len(ex), 1), cut_off=card['cut_off'], rows=len(ex))
     return res
 
@@ -127,8 +127,8 @@ def bench_scaling(
             ids = torch.randint(5, len(tok), (r.bs,r.max_len), device=device)
             lens = torch.full((r.bs,), r.max_len, device=device)
             steps[v] = partial(Step(Variant(), replace(r, max_positions=max(r.max_positions, r.max_len)), tok, device), (ids,lens,lens//2))
-        times = take_turns(steps, rounds, clock_of(device))
-        y = dict(seconds=[float(np.median(t)) for t in times.values()], memory_mb=[demands(s.func, s.args[0])['memory']/1e6 for s in steps.values()])
+        times = interleave(steps, rounds, clock_of(device))
+        y = dict(seconds=[float(np.median(t)) for t in times.values()], memory_mb=[count_work(s.func, s.args[0])['memory']/1e6 for s in steps.values()])
         res[axis] = dict(x=list(values), **y, exponents={k:exponent(values, v) for k,v in y.items()})
     return res
 
@@ -144,12 +144,12 @@ def bench_build(
     corpora = {n:iterable_corpus(texts[:int(np.searchsorted(ends, n))+1]) for n in n_chars}
     def build(c):
         with tempfile.TemporaryDirectory() as tmp: build_examples(c, tok, recipe, tmp)
-    times = take_turns({n:partial(build, c) for n,c in corpora.items()}, rounds)
+    times = interleave({n:partial(build, c) for n,c in corpora.items()}, rounds)
     y = dict(seconds=[float(np.median(t)) for t in times.values()])
     with tempfile.TemporaryDirectory() as tmp:
         packed = {n:build_examples(c, tok, recipe, tmp)[0] for n,c in corpora.items()}
         dls = {n:ExamplesDL(e, min(128, len(e)), n_batches=50) for n,e in packed.items()}
-        load = take_turns({n:lambda d=d: list(d) for n,d in dls.items()}, rounds)
+        load = interleave({n:lambda d=d: list(d) for n,d in dls.items()}, rounds)
     y['batch_seconds'] = [float(np.median(t))/50 for t in load.values()]
     return dict(x=list(n_chars), **y, exponents={k:exponent(n_chars, v) for k,v in y.items()})
 

@@ -19,12 +19,12 @@ from ..objectives.masking import mask_tokens
 from ..model.towers import get_models
 from ..training.optim import ElectraAdam, WarmupDecay, decay_groups, lr_at
 from ..recipe import Recipe
-from ..training.steps import BetweenSteps, RestoreScaler, SaveSteps, StepBar, Stretch, eval_interval
+from ..training.steps import BetweenSteps, RestoreScaler, SaveSteps, StepProgress, EvalIntervals, eval_interval
 from ..objectives.rtd import RTDModel, corrupt, rtd, rtd_loss, sample_tokens
 from ..reports.samples import KeepSamples
 from ..reports.tracking import Track
 from ..training.loop import DrawCurves
-from ..training.nonfinite import KeepBad
+from ..training.nonfinite import DumpBadBatch
 from functools import partial
 from pathlib import Path
 from torch import Tensor, nn
@@ -164,10 +164,10 @@ class FastaiStep:
         self.saver = SaveSteps(self.home, tok, self.recipe)
         learn.create_opt()
         learn.n_updates,learn.last_step,learn.epoch,learn.n_epoch,learn.dl = 0,recipe.steps,0,1,learn.dls.train
-        self.bar = StepBar(recipe.steps, 'bench', leave=False)
-        watch = [self.bar,KeepBad(self.home, tok),Deadline(),DrawCurves(self.home),Doctor(self.home),KeepSamples(self.home),Track(self.home)]
+        self.bar = StepProgress(recipe.steps, 'bench', leave=False)
+        watch = [self.bar,DumpBadBatch(self.home, tok),Deadline(),DrawCurves(self.home),Doctor(self.home),KeepSamples(self.home),Track(self.home)]
         learn.remove_cb(learn.progress)
-        learn.add_cbs([BetweenSteps(),Stretch(recipe.steps, eval_interval(recipe)),WarmupDecay(recipe.steps, self.recipe)])
+        learn.add_cbs([BetweenSteps(),EvalIntervals(recipe.steps, eval_interval(recipe)),WarmupDecay(recipe.steps, self.recipe)])
         learn.add_cbs([RestoreScaler(),self.log,self.saver,*watch])
         for e in ('before_fit','before_epoch','before_train'): learn(e)
         learn.n_iter = len(learn.dl)

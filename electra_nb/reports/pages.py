@@ -13,7 +13,7 @@ from dataclasses import asdict
 from datetime import date
 from ..training.clock import step_flops
 from .doctor import diagnose
-from ..files import read_json, write_file
+from ..files import read_json, atomic_file
 from ..training.log import logger, read_log, read_objects
 from ..recipe import Recipe, recipes
 from fastcore.xml import B, Body, Code, Details, Div, Figcaption, Figure, Footer, H1, H2, Head, Html, Meta, P, Pre
@@ -97,7 +97,7 @@ def note_end(
     step:int, # at which it ended
 ) -> None:
     "Note how a session ended."
-    write_file(run/'end.json', json.dumps(dict(why=why, step=step)))
+    atomic_file(run/'end.json', json.dumps(dict(why=why, step=step)))
 
 def run_state(
     run:str, # run folder
@@ -256,5 +256,5 @@ def save_run_report(
     run:str, # run folder
 ) -> None:
     "Write `report.html`; a report that cannot be written is no reason to fail."
-    try: write_file(Path(run)/'report.html', run_page(run))
+    try: atomic_file(Path(run)/'report.html', run_page(run))
     except Exception as e: logger.warning(f'report.html could not be written ({type(e).__name__}: {e}); electra_report writes it again')

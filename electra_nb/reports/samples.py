@@ -8,7 +8,7 @@ __all__ = ['sample_line', 'KeepSamples', 'with_gap']
 # %% ../../nbs/8_reports/02_samples.ipynb #704f8281
 import json, torch
 from ..training.checkpoints import same_random
-from ..files import write_file, writing
+from ..files import atomic_file, explain_oserror
 from ..training.log import LogSteps, read_log
 from ..objectives.show import look, rtd_rows
 from fastai.callback.core import Callback
@@ -40,11 +40,11 @@ class KeepSamples(Callback):
         if self.last is not None: return
         kept = [l for l in read_log(self.path) if l['step']<=self.learn.n_updates]
         self.last = max((l['step'] for l in kept), default=-1)
-        write_file(self.path, ''.join(json.dumps(l)+'\n' for l in kept))
-        if self.learn.n_updates%self.learn.stretch.every==0: self.add(self.learn)
+        atomic_file(self.path, ''.join(json.dumps(l)+'\n' for l in kept))
+        if self.learn.n_updates%self.learn.eval_intervals.every==0: self.add(self.learn)
 
     def after_epoch(self):
-        if self.learn.stretch.due: self.add(self.learn)
+        if self.learn.eval_intervals.due: self.add(self.learn)
     def complete(self, learn):
         "Add the samples of the last step if a session ended just before them."
         if self.last is None: self.last = max((l['step'] for l in read_log(self.path)), default=-1)
@@ -54,7 +54,7 @@ class KeepSamples(Callback):
         if learn.n_updates<=self.last: return
         self.last = learn.n_updates
         line = json.dumps(dict(step=self.last, texts=sample_line(learn)))
-        with writing(self.path), open(self.path, 'a') as f: f.write(line+'\n')
+        with explain_oserror(self.path), open(self.path, 'a') as f: f.write(line+'\n')
 
 # %% ../../nbs/8_reports/02_samples.ipynb #b4e8097b
 def with_gap(

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from datetime import date
 from ..commands import function_parser, run_command
 from ..study.statistics import compare, groups, paper_table, plot_scores, read_ledger, summarize
-from ..files import read_json, write_file
+from ..files import read_json, atomic_file
 from ..training.log import logger
 from ..recipe import check_names
 from .pages import page, rows, run_page, svg, tiles
@@ -78,7 +78,7 @@ def save_study_report(
     folder:str, # made by `finetune`
 ) -> None:
     "Write `report.html`; a report that cannot be written is no reason to fail."
-    try: write_file(Path(folder)/'report.html', study_page(folder))
+    try: atomic_file(Path(folder)/'report.html', study_page(folder))
     except Exception as e: logger.warning(f'report.html could not be written ({type(e).__name__}: {e}); electra_report writes it again')
 
 # %% ../../nbs/8_reports/04_study_pages.ipynb #fa435337
@@ -92,7 +92,7 @@ def report(
     if not folder.is_dir(): raise FileNotFoundError(f"no folder {str(folder)!r}")
     make = run_page if (folder/'recipe.json').exists() else study_page if (folder/'study.json').exists() else None
     if make is None: raise ValueError(f"{folder} is neither a run nor a study: it has no recipe.json, which pretrain() writes, and no study.json, which finetune() writes")
-    write_file(folder/'report.html', make(folder))
+    atomic_file(folder/'report.html', make(folder))
     return folder/'report.html'
 
 def print_report(

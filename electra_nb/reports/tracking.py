@@ -12,7 +12,7 @@ from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
 from accelerate.utils import LoggerType
 from contextlib import contextmanager, redirect_stdout
 from ..training.checkpoints import same_random
-from ..files import writing
+from ..files import explain_oserror
 from ..training.log import LogSteps, logger, read_objects
 from fastai.callback.core import Callback
 from fastcore.basics import patch
@@ -128,7 +128,7 @@ class Track(Callback):
 
     def note(self, **line):
         path = self.home/'tracking'/'sent.jsonl'
-        with writing(path), open(path, 'a') as f: f.write(json.dumps(line)+'\n')
+        with explain_oserror(path), open(path, 'a') as f: f.write(json.dumps(line)+'\n')
 
 # %% ../../nbs/8_reports/05_tracking.ipynb #e3bbb944
 @patch

@@ -69,7 +69,7 @@ def starting_encoder(
     "The encoder that a run begins with."
     torch.manual_seed(job.seed)
     dropout = work.cfg.dropout,work.cfg.attention_dropout
-    if job.began_from: return load_classifier(work.out/'models'/job.began_from, *dropout).electra
+    if job.init_from: return load_classifier(work.out/'models'/job.init_from, *dropout).electra
     return (random_encoder if job.kind=='random' else load_encoder)(work.source, *dropout)
 
 def do_job(
@@ -79,7 +79,7 @@ def do_job(
 ) -> tuple: # line of the ledger, `Classifier`
     "One run, from the encoder to the scores."
     line,learn = run_once(work.data, work.feats, starting_encoder(job, work), work.cfg, job.seed, job.start, work.out, work.device, bar)
-    return {**line, 'began_from':job.began_from},learn.model
+    return {**line, 'began_from':job.init_from},learn.model
 
 # %% ../../nbs/7_study/05_jobs.ipynb #3910a6d0
 @contextmanager

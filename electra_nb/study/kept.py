@@ -11,7 +11,7 @@ import json, numpy as np, pandas as pd, shutil, torch
 from dataclasses import asdict
 from ..tasks.classify import TaskLoss, encoder_tokenizer, load_classifier, save_classifier
 from ..tasks.features import Features, FeaturesDL
-from ..files import read_json, write_file
+from ..files import read_json, atomic_file
 from ..tasks.glue import Rows, Task, TaskData
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def claim_study(
     check_study(out, identity)
     if (out/'study.json').exists(): return
     out.mkdir(parents=True, exist_ok=True)
-    write_file(out/'study.json', json.dumps(identity, indent=1))
+    atomic_file(out/'study.json', json.dumps(identity, indent=1))
 
 def check_rows(
     lines:list, # of the ledger
@@ -110,7 +110,7 @@ def write_predictions(
     name = lambda v: task.labels[int(v)] if task.labels else f'{float(v):.5f}'
     columns = dict(label=map(name, rows.y), prediction=map(name, pred), **{f'p_{l}':act[:,i].round(6) for i,l in enumerate(task.labels)})
     table = pd.DataFrame({k:list(v) for k,v in columns.items()})
-    write_file(path, table.to_csv(sep='\t', index_label='index'))
+    atomic_file(path, table.to_csv(sep='\t', index_label='index'))
 
 # %% ../../nbs/7_study/03_kept.ipynb #a37a5336
 def saved_task(

@@ -8,7 +8,7 @@ __all__ = ['official_files', 'answer_file', 'check_answers', 'write_submission']
 # %% ../../nbs/7_study/02_submission.ipynb #874b2dd0
 import io, zipfile
 import numpy as np
-from ..files import write_file
+from ..files import atomic_file
 from ..tasks.glue import Task, tasks
 from pathlib import Path
 
@@ -54,5 +54,5 @@ def write_submission(
     with zipfile.ZipFile(buffer) as z:
         for name in z.namelist(): check_answers(name, z.read(name).decode())
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_file(path, buffer.getvalue())
+    atomic_file(path, buffer.getvalue())
     return [f for f in official_files if f not in predictions]

@@ -10,14 +10,14 @@ __all__ = ['Classifier', 'TaskLoss', 'SumLoss', 'layer_groups', 'layer_factors',
 # %% ../../nbs/6_tasks/04_classify.ipynb #f24a9b0e
 import json, os, re, torch, torch.nn.functional as F
 from copy import deepcopy
-from ..training.checkpoints import damage, write_folder
+from ..training.checkpoints import verify_folder, atomic_folder
 from ..model.forward import encode
 from ..model.towers import get_models, init_paper
 from ..training.optim import decay_groups
 from ..recipe import make_recipe, recipe_from_file
 from .glue import Task
 from ..text.tokenizer import check_tokenizer, load_tokenizer
-from ..model.hf import foreign_config, load_tower, read_config, save_tower
+from ..model.hf import untrusted_config, load_tower, read_config, save_tower
 from fastai.callback.core import Callback
 from pathlib import Path
 from safetensors import SafetensorError
@@ -108,7 +108,7 @@ def _config(where, dropout, attention_dropout):
     else:
         try: values,_ = ElectraConfig.get_config_dict(where)
         except (OSError,ValueError) as e: raise ValueError(f"{where}: no model configuration ({type(e).__name__}: {str(e).splitlines()[0]})") from e
-        cfg = foreign_config(values, where)
+        cfg = untrusted_config(values, where)
     cfg.hidden_dropout_prob,cfg.attention_probs_dropout_prob = dropout,attention_dropout
     return cfg
 
@@ -121,7 +121,7 @@ def load_encoder(
     "Load an encoder."
     where = find_encoder(source)
     cfg = _config(where, dropout, attention_dropout)
-    if (Path(where)/'manifest.json').is_file() and (wrong := damage(where)): raise ValueError(f"{where}: {wrong}. Fetch or make it again; if the change was wanted, delete manifest.json.")
+    if (Path(where)/'manifest.json').is_file() and (wrong := verify_folder(where)): raise ValueError(f"{where}: {wrong}. Fetch or make it again; if the change was wanted, delete manifest.json.")
     return load_tower(ElectraModel, where, cfg)
 
 def encoder_tokenizer(
@@ -211,7 +211,7 @@ def save_classifier(
         save_tower(to_hf(model, task), tmp, tok)
         save_file({k:v.detach().contiguous().cpu() for k,v in model.head.state_dict().items()}, tmp/'head.safetensors')
         if about: (tmp/'task.json').write_text(json.dumps(about, indent=1))
-    write_folder(folder, write)
+    atomic_folder(folder, write)
 
 def load_classifier(
     folder:str, # from `save_classifier`

@@ -18,7 +18,7 @@ from .features import Features, FeaturesDL
 from ..training.learner import LossesToHost, SmoothLoss, precision_cbs
 from ..training.optim import ClipGrads, CountSteps, OptimConfig, WarmupDecay, check_optim_config, make_opt
 from ..recipe import check_names
-from ..training.steps import StepBar
+from ..training.steps import StepProgress
 from .scores import scorers
 from .glue import TaskData, both_orders
 from fastai.basics import DataLoaders, Learner
@@ -164,7 +164,7 @@ def fit_task(
     watch,start = WatchLoss(steps),time.perf_counter()
     learn.n_updates = 0
     with learn.no_bar(), learn.no_logging():
-        learn.fit(1, cbs=[WarmupDecay(steps, cfg, factors),watch,*([StepBar(steps, bar, leave=False)] if bar else [])])
+        learn.fit(1, cbs=[WarmupDecay(steps, cfg, factors),watch,*([StepProgress(steps, bar, leave=False)] if bar else [])])
     dl.n_batches = dl.per_pass
     return dict(steps=steps, loss=watch.end_loss, seconds=round(time.perf_counter()-start, 2))
 

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['max_size', 'VocabConfig', 'sample_texts', 'train_tokenizer', 'load_tokenizer', 'check_tokenizer',
-           'tokenizer_fingerprint', 'line_encoder', 'fit_report', 'warn_misfit', 'get_tokenizer']
+           'tokenizer_fingerprint', 'line_encoder', 'coverage_report', 'warn_misfit', 'get_tokenizer']
 
 # %% ../../nbs/1_text/04_tokenizer.ipynb #a9a86fde
 import json, os, re, unicodedata, warnings
@@ -158,7 +158,7 @@ def line_encoder(
     return lambda lines: [e.ids for e in backend.encode_batch_fast(lines, add_special_tokens=False)]
 
 # %% ../../nbs/1_text/04_tokenizer.ipynb #905bd3be
-def fit_report(
+def coverage_report(
     tok:PreTrainedTokenizerFast,
     texts:list, # some documents
 ) -> dict: # shares of tokens and letters, 0 to 1
@@ -174,7 +174,7 @@ def fit_report(
         accents_lost=sum(c in lost for c in letters)/max(1,len(letters)))
 
 def warn_misfit(
-    report:dict, # from `fit_report`
+    report:dict, # from `coverage_report`
 ) -> list: # warnings in words; empty if all is well
     "Say in words what a report means."
     out = []
@@ -193,5 +193,5 @@ def get_tokenizer(
     elif isinstance(source, (str,os.PathLike)): tok = load_tokenizer(source, cfg.lower, cfg.strip_accents)
     else: tok = source
     check_tokenizer(tok)
-    for w in warn_misfit(fit_report(tok, sample_texts(islice(corpus or [], 2000), 500_000))): warnings.warn(w, stacklevel=2)
+    for w in warn_misfit(coverage_report(tok, sample_texts(islice(corpus or [], 2000), 500_000))): warnings.warn(w, stacklevel=2)
     return tok

@@ -25,7 +25,7 @@ from ..recipe import Recipe
 from ..objectives.rtd import rtd
 from ..tiny import bert_tokenizer, special_tokens
 from ..text.tokenizer import get_tokenizer, line_encoder
-from .nonfinite import KeepBad
+from .nonfinite import DumpBadBatch
 from fastai.basics import Learner
 from fastai.callback.core import Callback, CancelFitException
 from itertools import islice
@@ -132,7 +132,7 @@ def _measure(learn, recipe, rows, clock):
     kept = 0 if gpu else kept_bytes(learn)
     with tempfile.TemporaryDirectory() as tmp, learn.no_bar(), learn.no_logging():
         log = LogSteps(f'{tmp}/log.jsonl', recipe.log_every, 10**9)
-        learn.fit(1, 1e-5, cbs=[clock,WarmupDecay(10**9, recipe),log,KeepBad(tmp, learn.mask_tokens.tok)])
+        learn.fit(1, 1e-5, cbs=[clock,WarmupDecay(10**9, recipe),log,DumpBadBatch(tmp, learn.mask_tokens.tok)])
         batch = _seconds(learn.validate)/learn.dls.valid.n_batches
     update = 0 if gpu else _seconds(learn.opt.step)
     memory = torch.cuda.max_memory_allocated() if gpu else 4*sum(p.nbytes for p in learn.model.parameters())+int(kept*scale)

@@ -9,7 +9,7 @@ __all__ = ['SmoothLoss', 'LossesToHost', 'precision_cbs', 'record_cbs', 'unpad_m
 # %% ../../nbs/4_training/09_learner.ipynb #83c45cde
 import torch
 from ..text.batches import ExamplesDL
-from ..text.examples import report_card
+from ..text.examples import packing_stats
 from .cuda_graph import RecordStep, StepLearner
 from ..objectives.rtd_metrics import eval_args
 from .optim import ClipGrads, CountSteps, OptimConfig, adam_args
@@ -73,7 +73,7 @@ def unpad_multiple(
 ) -> int: # for `ExamplesDL(unpad=…)`; 0: padding is computed too
     "Whether padding is left out, and what the number of places is then a multiple of."
     cpu = device.type=='cpu'
-    on = cpu and not cfg.compile and report_card(train)['padding']>1/8 if cfg.unpad is None else cfg.unpad
+    on = cpu and not cfg.compile and packing_stats(train)['padding']>1/8 if cfg.unpad is None else cfg.unpad
     if not on: return 0
     return 1 if cpu else train.max_len*max(1, cfg.bs//cfg.accumulate//32)
 
