@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['own_files', 'unknown', 'WriteError', 'free_bytes', 'explain_oserror', 'need_space', 'sync', 'atomic_file',
-           'atomic_folder', 'read_json', 'verify_folder', 'remove_folder', 'folder_lock', 'lock_owner']
+           'atomic_folder', 'read_json', 'verify_folder', 'remove_folder', 'folder_lock', 'lock_owner', 'hash_texts',
+           'read_objects']
 
 # %% ../nbs/01_files.ipynb #9626fb9d
-import errno, hashlib, json, os, re, shutil, socket, time
-from collections.abc import Callable
+import errno, hashlib, json, os, re, shutil, socket, time, xxhash
+from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from filelock import FileLock, Timeout
 from pathlib import Path
@@ -175,3 +176,25 @@ def lock_owner(
     except (OSError,ValueError): return unknown
     gone = who['host']==socket.gethostname() and not Path(f"/proc/{who['pid']}").exists() and Path('/proc/self').exists()
     return unknown if gone else f"process {who['pid']} on {who['host']}"
+
+# %% ../nbs/01_files.ipynb #1b4283b4
+def hash_texts(
+    texts:Iterable, # strings
+) -> str: # 32 hexadecimal digits
+    "Fingerprint of a sequence of strings."
+    h = xxhash.xxh3_128()
+    for t in texts:
+        b = t.encode('utf-8', 'surrogatepass')
+        h.update(len(b).to_bytes(8, 'little')+b)
+    return h.hexdigest()
+
+# %% ../nbs/01_files.ipynb #3d97cfdd
+def read_objects(
+    path:str, # file with one JSON object a line; need not exist
+) -> list: # a dictionary for each line, None for a line that is none
+    "The lines of a file of records."
+    def parse(line):
+        try: d = json.loads(line)
+        except (ValueError,RecursionError): return None
+        return d if isinstance(d, dict) else None
+    return [parse(l) for l in Path(path).read_text(encoding='utf-8', errors='replace').splitlines()] if Path(path).exists() else []

@@ -10,12 +10,12 @@ import argparse, json, os, shutil, torch
 from dataclasses import asdict
 from .tasks.classify import encoder_tokenizer, load_encoder, weights_hash
 from .commands import function_parser, run_command
-from .text.corpus import hash_texts
+from .files import hash_texts
 from .study.statistics import append_line, read_ledger
 from .study.kept import best_seeds, check_rows, check_study, claim_study, prune_models, run_name, save_best
 from .tasks.labels import library_task, table_task
-from .training.learner import pick_device
-from .training.log import logger
+from .training.device import pick_device
+from .commands import logger
 from .study.jobs import Job, Work, do_jobs
 from .training.optim import OptimConfig
 from .recipe import with_options, option_docs
@@ -69,7 +69,7 @@ def _whole(data):
 # %% ../nbs/7_study/06_finetuning.ipynb #e1080166
 def _first_model(task, start, after, out, lines):
     "The model that the runs of a task begin with: that of earlier runs, else the best."
-    earlier = [r['began_from'] for r in lines if r['task']==task and r['start']==f'{start}, {after} first']
+    earlier = [r['init_from'] for r in lines if r['task']==task and r['start']==f'{start}, {after} first']
     best = earlier[:1] or [run_name(after, start, s) for s in best_seeds(lines, after, start)]
     if not best: raise RuntimeError(f"no run of {after} has succeeded, so there is nothing to start from: leave out mnli_first, or pass a lower lr and another out=")
     if not (out/'models'/best[0]/'task.json').is_file(): raise RuntimeError(f"{out}/models/{best[0]} is gone, and {task} begins with it: put it back, or pass another out=")

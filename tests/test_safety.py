@@ -9,7 +9,8 @@ from electra_nb import finetune, pretrain
 from electra_nb.tasks.classify import load_classifier, load_encoder, random_encoder
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.model.hf import load_models, save_models
-from electra_nb.tiny import tiny_text, tiny_tokenizer
+from electra_nb.tiny import tiny_text
+from electra_nb.text.tokenizer import tiny_tokenizer
 from electra_nb.text.tokenizer import load_tokenizer
 
 root = Path(__file__).parent.parent

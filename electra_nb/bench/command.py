@@ -16,11 +16,11 @@ from ..commands import function_parser, run_command
 from ..text.corpus import get_corpus, iterable_corpus
 from ..text.examples import build_examples
 from ..files import atomic_file
-from ..training.learner import pick_device
-from ..training.log import logger
+from ..training.device import pick_device
+from ..commands import logger
 from ..recipe import check_names, make_recipe
 from ..training.folder import versions
-from ..tiny import wordpiece
+from ..text.tokenizer import wordpiece
 from ..text.tokenizer import sample_texts
 from fastcore.docments import docments
 from pathlib import Path

@@ -16,7 +16,7 @@ from ..text.batches import ExamplesDL
 from .finetuning import ratios, interleave
 from .equal import check_equal, check_samplers
 from .step import FastaiStep, gpu_variants, make_steps, variants
-from ..training.learner import unpad_multiple
+from ..training.device import unpad_multiple
 from ..objectives.masking import n_slots
 from ..recipe import Recipe
 from torch import Tensor

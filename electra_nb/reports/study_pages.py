@@ -12,7 +12,7 @@ from datetime import date
 from ..commands import function_parser, run_command
 from ..study.statistics import compare, groups, paper_table, plot_scores, read_ledger, summarize
 from ..files import read_json, atomic_file
-from ..training.log import logger
+from ..commands import logger
 from ..recipe import check_names
 from .pages import page, rows, run_page, svg, tiles
 from ..tasks.learner import FinetuneConfig

@@ -13,7 +13,9 @@ from accelerate.utils import LoggerType
 from contextlib import contextmanager, redirect_stdout
 from ..training.checkpoints import same_random
 from ..files import explain_oserror
-from ..training.log import LogSteps, logger, read_objects
+from ..training.log import LogSteps
+from ..commands import logger
+from ..files import read_objects
 from fastai.callback.core import Callback
 from fastcore.basics import patch
 from importlib.util import find_spec

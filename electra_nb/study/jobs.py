@@ -14,7 +14,7 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from ..tasks.classify import Classifier, load_classifier, load_encoder, random_encoder
 from .kept import run_name, write_predictions
-from ..training.log import quiet
+from ..commands import quiet
 from ..training.folder import versions
 from ..tasks.scores import failure, guess, score
 from ..tasks.learner import FinetuneConfig, dev_predictions, fit_task, task_learner
@@ -59,7 +59,7 @@ def run_once(
     return line,learn
 
 # %% ../../nbs/7_study/05_jobs.ipynb #003a03eb
-Job = namedtuple('Job', 'kind seed start began_from') # 'pretrained' or 'random'; seed; start, for the ledger; folder of the model to begin with in `models/`, or ''
+Job = namedtuple('Job', 'kind seed start init_from') # 'pretrained' or 'random'; seed; start, for the ledger; folder of the model to begin with in `models/`, or ''
 Work = namedtuple('Work', 'data feats cfg source out device') # `TaskData`, split -> `Features`, `FinetuneConfig`, model, folder of the study, 'cpu' or 'cuda'
 
 def starting_encoder(
@@ -79,7 +79,7 @@ def do_job(
 ) -> tuple: # line of the ledger, `Classifier`
     "One run, from the encoder to the scores."
     line,learn = run_once(work.data, work.feats, starting_encoder(job, work), work.cfg, job.seed, job.start, work.out, work.device, bar)
-    return {**line, 'began_from':job.init_from},learn.model
+    return {**line, 'init_from':job.init_from},learn.model
 
 # %% ../../nbs/7_study/05_jobs.ipynb #3910a6d0
 @contextmanager

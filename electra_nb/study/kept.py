@@ -93,7 +93,7 @@ def prune_models(
     keep:int=1, # models to keep for a task and start
 ) -> None:
     "Delete the models that are neither among the best nor the beginning of other runs."
-    best = [run_name(task, start, s) for s in best_seeds(_kept(out, lines), task, start, keep)]+[r.get('began_from') for r in lines]
+    best = [run_name(task, start, s) for s in best_seeds(_kept(out, lines), task, start, keep)]+[r.get('init_from') for r in lines]
     for p in (out/'models').glob(run_name(task, start, '*')):
         if p.name not in best: shutil.rmtree(p)
 

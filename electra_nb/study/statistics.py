@@ -10,7 +10,7 @@ __all__ = ['paper_columns', 'references', 'read_ledger', 'append_line', 'mean_in
 import json, math, os, warnings
 import numpy as np, pandas as pd
 from collections.abc import Iterable
-from ..training.log import read_objects
+from ..files import read_objects
 from matplotlib.figure import Figure
 from pathlib import Path
 from scipy.stats import bootstrap, false_discovery_control, permutation_test, ttest_ind

@@ -13,8 +13,8 @@ from .statistics import compare, paper_table, plot_scores, read_ledger, summariz
 from ..files import read_json
 from .kept import answer, decide, saved_task
 from ..tasks.labels import read_table, table_rows
-from ..training.learner import pick_device
-from ..training.log import logger
+from ..training.device import pick_device
+from ..commands import logger
 from ..tasks.scores import score
 from .submission import write_submission
 from ..tasks.learner import FinetuneConfig, plot_confusion, task_features, task_learner, worst as worst_texts

@@ -10,7 +10,7 @@ __all__ = ['tasks', 'Split', 'Task', 'parse_task', 'parse_tasks', 'Rows', 'label
 import numpy as np, re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from ..text.corpus import hash_texts
+from ..files import hash_texts
 from ..text.reading import read_lines
 from pathlib import Path
 

@@ -11,10 +11,10 @@ import numpy as np, pyarrow as pa, pyarrow.parquet as pq
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import chain
-from ..training.log import logger
+from ..commands import logger
 from ..text.reading import read_lines
 from .glue import Rows, Split, Task, TaskData, label_ids, tasks
-from ..tiny import libraries, library_docs
+from ..text.docstrings import libraries, library_docs
 from pathlib import Path
 from xxhash import xxh3_64_intdigest
 

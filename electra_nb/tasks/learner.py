@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from .classify import Classifier, SumLoss, TaskLoss, layer_factors, layer_groups
 from .features import Features, FeaturesDL
-from ..training.learner import LossesToHost, SmoothLoss, precision_cbs
+from ..training.device import LossesToHost, SmoothLoss, precision_cbs
 from ..training.optim import ClipGrads, CountSteps, OptimConfig, WarmupDecay, check_optim_config, make_opt
 from ..recipe import check_names
 from ..training.steps import StepProgress

@@ -16,7 +16,8 @@ from functools import partial
 from pathlib import Path
 from tqdm import tqdm
 from transformers import PreTrainedTokenizerFast
-from .corpus import Corpus, hash_texts, is_held_out
+from .corpus import Corpus, is_held_out
+from ..files import hash_texts
 from ..files import verify_folder, need_space, remove_folder, atomic_folder, explain_oserror
 from .packing import ExamplesConfig, check_examples_config, pack_block
 from .tokenizer import line_encoder, tokenizer_fingerprint

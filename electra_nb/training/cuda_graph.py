@@ -10,7 +10,7 @@ __all__ = ['inside', 'most_shapes', 'Recorded', 'undisturbed', 'rates_on_device'
 import gc, torch
 from collections.abc import Callable
 from contextlib import contextmanager
-from .log import logger
+from ..commands import logger
 from fastai.basics import Learner
 from fastai.callback.core import Callback, CancelBackwardException, CancelStepException
 from fastai.callback.fp16 import MixedPrecision

@@ -9,7 +9,7 @@ __all__ = ['resumable', 'run_fingerprint', 'DrawCurves', 'train']
 import json, torch
 from dataclasses import asdict
 from .checkpoints import checkpoint_bytes, checkpoint_state, remove_partial, load_checkpoint, newest_checkpoint
-from ..text.corpus import hash_texts
+from ..files import hash_texts
 from .deadline import Deadline
 from ..files import need_space, remove_folder
 from .log import LogSteps, read_log, save_curves, trim_log

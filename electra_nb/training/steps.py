@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from .checkpoints import checkpoint_bytes, prune_checkpoints, save_checkpoint
 from ..files import need_space
-from .log import LogSteps, quiet
+from .log import LogSteps
+from ..commands import quiet
 from .optim import CountSteps
 from fastai.callback.core import Callback, CancelFitException
 from fastai.callback.fp16 import MixedPrecision
