@@ -12,22 +12,27 @@ from transformers import ElectraConfig, ElectraModel
 from electra_nb.tasks.classify import Classifier, SumLoss, TaskLoss, layer_factors, layer_groups
 from electra_nb.objectives.masking import apply_mask, n_slots, n_used
 from electra_nb.model.forward import encode, mlm_logits
-from electra_nb.model.towers import ModelConfig, count_parameters, get_models
+from electra_nb.model.towers import ModelConfig, count_parameters, get_models, mlm_tower
 from electra_nb.training.optim import ClipGrads, CountSteps, OptimConfig, WarmupDecay, decay_groups, lr_at, make_opt
-from electra_nb.objectives.rtd import LossConfig, RTDModel, gumbel_sample, rtd_loss, adjust_logits, tower_losses
+from electra_nb.objectives.mlm import MLMLoss, MLMModel
+from electra_nb.objectives.rtd import JointLoss, LossConfig, RTDModel, tower_losses
+from electra_nb.objectives.sampling import adjust_logits, gumbel_sample
 from electra_nb.tasks.glue import tasks
 from electra_nb.text.tokenizer import line_encoder, load_tokenizer
 from tf_names import group, hf_name, load_variables, to_hf
 
 here = Path(__file__).parent/'oracles'
 
-def build(config, tie='embeddings', dropout=0.):
-    "Both towers of an oracle's configuration."
+def shape(config, tie='embeddings', dropout=0.):
+    "The shapes of an oracle's configuration."
     o = config['model_hparam_overrides']
-    cfg = ModelConfig(hidden_size=o['hidden_size'], n_layers=o['num_hidden_layers'], n_heads=o['num_attention_heads'], intermediate_size=o['intermediate_size'],
+    return ModelConfig(hidden_size=o['hidden_size'], n_layers=o['num_hidden_layers'], n_heads=o['num_attention_heads'], intermediate_size=o['intermediate_size'],
         embedding_size=config['embedding_size'] or o['hidden_size'], max_positions=o['max_position_embeddings'], generator_size=config['generator_hidden_size'],
         generator_layers=config['generator_layers'], dropout=dropout, attention_dropout=dropout, tie=tie)
-    return get_models(cfg, config['vocab_size'])
+
+def build(config, tie='embeddings', dropout=0.):
+    "Both towers of an oracle's configuration."
+    return get_models(shape(config, tie, dropout), config['vocab_size'])
 
 def tensors(z): return {k:torch.from_numpy(z[k]) for k in z.files if '/' not in k}
 
@@ -64,7 +69,7 @@ def compare(model, t, out_ref, config, special, loss_ref):
     real = out.real.numpy()
     close(out.logits.detach().numpy()[real], out_ref['disc_logits'][real], 2e-5, 'disc_logits')
     gen,disc = tower_losses(out, weights)
-    total = rtd_loss(out, weights, LossConfig(config['gen_weight'], config['disc_weight']))
+    total = JointLoss(LossConfig(config['gen_weight'], config['disc_weight']))(out, weights)
     for a,k in ((gen,'mlm_loss'),(disc,'disc_loss'),(total,'total_loss')): assert a.item()==pytest.approx(float(loss_ref[k]), rel=1e-5), k
     return xb,total
 
@@ -105,6 +110,32 @@ def test_objectives(name):
         g = to_hf(k, g)
         close(params[tower][key].grad, g, 1e-4*max(g.abs().max().item(), 1e-3), k)
 
+def test_masked_lm_only():
+    "The original code with its ELECTRA objective switched off: loss, guesses and gradients of masked language modelling."
+    index,z = json.load(open(here/'objectives/index.json'))['masked_lm_only'],np.load(here/'objectives/masked_lm_only.npz')
+    config,t,want = index['config'],tensors(z),group(z, 'out/')
+    tower = mlm_tower(shape(config), config['vocab_size'])
+    params = dict(tower.named_parameters(remove_duplicate=False))
+    unset = {id(p) for p in tower.parameters()}
+    for name,array in group(z, 'var/').items():
+        p = params[hf_name(name)[1]]
+        p.data.copy_(to_hf(name, array))
+        unset.discard(id(p))
+    assert not unset
+    xb,weights = inputs(t, config, index['special_ids']['[MASK]'])
+    out = MLMModel(tower).eval()(*xb)
+    on = weights.bool().numpy()
+    close(out.nll.detach().numpy()[on], want['mlm_per_position_loss'][on], 2e-5, 'nll')
+    np.testing.assert_array_equal(out.preds.numpy()[on], want['mlm_preds'][on])
+    loss = MLMLoss()(out, weights)
+    assert loss.item()==pytest.approx(float(want['total_loss']), rel=1e-5)
+    loss.backward()
+    grads = group(z, 'grad/')
+    assert grads
+    for name,g in grads.items():
+        g = to_hf(name, g)
+        close(params[hf_name(name)[1]].grad, g, 1e-4*max(g.abs().max().item(), 1e-3), name)
+
 def test_trajectory():
     "Twenty steps of official pre-training."
     index,z = json.load(open(here/'trajectories/index.json'))['paper_lr'],np.load(here/'trajectories/paper_lr.npz')
@@ -126,7 +157,7 @@ def test_trajectory():
         model.sample = lambda logits,log_probs,targets: t['sampled_ids'].long()
         out = model(ids, lens, n_a, t['masked_input_ids'].long(), slots)
         np.testing.assert_array_equal(out.is_replaced.int(), t['is_fake'])
-        loss = rtd_loss(out, weights)
+        loss = JointLoss()(out, weights)
         opt.zero_grad()
         loss.backward()
         norm = nn.utils.clip_grad_norm_(model.parameters(), cfg.clip)
@@ -158,12 +189,12 @@ def test_parameter_counts(name):
     with torch.device('meta'):
         from transformers import ElectraForMaskedLM, ElectraForPreTraining
         from electra_nb.model.towers import electra_configs, tie_towers
-        g,d = electra_configs(recipes[name])
+        g,d = electra_configs(recipes[name].model)
         gen,disc = ElectraForMaskedLM(g),ElectraForPreTraining(d)
     tie_towers(gen, disc)
     counts = count_parameters(gen, disc)
     assert counts=={k:ref[k] for k in counts}
-    assert n_slots(recipes[name].max_len, recipes[name].mask_prob)==dict(small=19, base=79, large=130, small_pp=79)[name]
+    assert n_slots(recipes[name].packing.max_len, recipes[name].objective.mask.mask_prob)==dict(small=19, base=79, large=130, small_pp=79)[name]
 
 @pytest.mark.parametrize('lower', [1, 0])
 @pytest.mark.parametrize('strip', [1, 0])

@@ -89,7 +89,7 @@ def show_batch(self:ExamplesDL,
 ):
     "Show texts as the two towers see them."
     xb,out = look(self.learner, b or self.one_batch())
-    _display(TokenView([r for i in range(min(max_n, len(xb[0]))) for r in rtd_rows(self.learner.mask_tokens.tok, xb, out, i)]))
+    _display(TokenView([r for i in range(min(max_n, len(xb[0]))) for r in out.rows(self.learner.mask_tokens.tok, xb, i)]))
 
 @patch
 def show_results(self:ExamplesDL,
@@ -100,4 +100,4 @@ def show_results(self:ExamplesDL,
 ):
     "Show what the discriminator detected, missed and raised by mistake."
     xb,out = look(self.learner, b)
-    _display(TokenView([r for i in range(min(max_n, len(xb[0]))) for r in rtd_rows(self.learner.mask_tokens.tok, xb, out, i, verdict=True)]))
+    _display(TokenView([r for i in range(min(max_n, len(xb[0]))) for r in out.rows(self.learner.mask_tokens.tok, xb, i, verdict=True)]))

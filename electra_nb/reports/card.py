@@ -5,34 +5,34 @@
 # %% auto #0
 __all__ = ['model_card']
 
-# %% ../../nbs/8_reports/06_card.ipynb #a47874fe
+# %% ../../nbs/8_reports/06_card.ipynb #9baeceb3
 import json, torch
 from ..training.log import read_log
 from ..recipe import recipes
 from pathlib import Path
-from dataclasses import asdict
+from ..objectives.table import objective_of
 
-# %% ../../nbs/8_reports/06_card.ipynb #5fe6c060
+# %% ../../nbs/8_reports/06_card.ipynb #7a519c57
 _card = '''---
 library_name: transformers
-tags: [electra, replaced-token-detection, fill-mask, pretraining]
+tags: [electra, {tag}, fill-mask, pretraining]
 ---
 # ELECTRA, size `{size}`, pre-trained on *{corpus}*
 
-A text encoder pre-trained by replaced-token detection (Clark et al., 2020) with electra_nb {version}. `discriminator/` is the encoder to fine-tune, `generator/` the small
-masked language model that was trained beside it. Language and licence follow from the corpus and have to be filled in by whoever publishes the model.
+A text encoder pre-trained by {words} (Clark et al., 2020) with electra_nb {version}. `{encoder}/` is the encoder to fine-tune, `{fills}/` guesses
+hidden words. Language and licence follow from the corpus and have to be filled in by whoever publishes the model.
 
 ```python
 from transformers import AutoModel, AutoTokenizer, pipeline
-encoder,tokenizer = AutoModel.from_pretrained('discriminator'),AutoTokenizer.from_pretrained('discriminator')
-pipeline('fill-mask', 'generator')('The {mask} is here.')
+encoder,tokenizer = AutoModel.from_pretrained('{encoder}'),AutoTokenizer.from_pretrained('{encoder}')
+pipeline('fill-mask', '{fills}')('The {mask} is here.')
 ```
 
 | | |
 |---|---|
 {rows}
 
-Validation on held-out documents, at the last evaluation. *Floor* is the loss of a discriminator that knows only how many tokens are replaced.
+Validation on held-out documents, at the last evaluation. A *floor* is the loss of somebody who has learned nothing but how often things occur.
 
 | metric | value |
 |---|---|
@@ -53,11 +53,11 @@ def model_card(
     info = json.loads((Path(run)/'recipe.json').read_text())
     log = read_log(Path(run)/'log.jsonl')
     last,valid = ([l for l in log if k in l] for k in ('loss','valid'))
-    plain = asdict(recipes[info['size']])
-    changes = ', '.join(f'`{k}={v}`' for k,v in info['recipe'].items() if v!=plain[k]) or 'none'
+    plain,objective = recipes[info['size']].flat(),objective_of(run)
+    changes = ', '.join(f'`{k}={v}`' for k,v in info['recipe'].items() if v!=plain.get(k)) or 'none'
     rows = [*((k.replace('_',' '), v) for k,v in card.items()), ('vocabulary', len(tok)), ('steps', last[-1]['step'] if last else 0),
         ('hours of training', round(last[-1]['seconds']/3600, 3) if last else 0), ('device', torch.cuda.get_device_name() if device=='cuda' else 'CPU'),
         ('versions', ', '.join(f'{k} {v}' for k,v in info['versions'].items())), ('corpus fingerprint', info['corpus_fingerprint'])]
     table = lambda xs: '\n'.join(f'| {k} | {v} |' for k,v in xs)
     metrics = [(k, f'{v:.4f}') for k,v in valid[-1]['valid'].items()] if valid else []
-    return _card.format(size=info['size'], corpus=info['corpus'], version=info['versions']['electra_nb'], mask=tok.mask_token, rows=table(rows), metrics=table(metrics), changes=changes)
+    return _card.format(words=objective.words, tag=objective.words.replace(' ', '-'), encoder=objective.encoder, fills=objective.towers[0], size=info['size'], corpus=info['corpus'], version=info['versions']['electra_nb'], mask=tok.mask_token, rows=table(rows), metrics=table(metrics), changes=changes)

@@ -5,15 +5,16 @@
 # %% auto #0
 __all__ = ['rules', 'RunLog', 'Rule', 'rule', 'Problem', 'Diagnosis', 'diagnose', 'Doctor', 'print_diagnosis', 'cli']
 
-# %% ../../nbs/8_reports/01_doctor.ipynb #d3725550
+# %% ../../nbs/8_reports/01_doctor.ipynb #4ec6773a
 import math, sys
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from ..commands import function_parser, run_command
 from ..files import read_json
 from ..training.log import LogSteps, read_log
 from ..commands import logger
+from ..objectives.table import objective_of
 from ..recipe import check_names, recipes
 from ..training.nonfinite import describe_bad_batch
 from fastai.callback.core import Callback
@@ -21,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 
-# %% ../../nbs/8_reports/01_doctor.ipynb #6a09c11e
+# %% ../../nbs/8_reports/01_doctor.ipynb #bc71ce1e
 class RunLog:
     "The files of a run, as the rules want them."
     def __init__(self,
@@ -31,10 +32,10 @@ class RunLog:
         if not self.run.is_dir(): raise FileNotFoundError(f"no run folder {str(run)!r}")
         if not (self.run/'recipe.json').exists(): raise ValueError(f"{run} is no run folder: it has no recipe.json")
         info = read_json(self.run/'recipe.json', ('recipe','size'))
-        self.recipe,self.size = {**asdict(recipes['tiny']), **info['recipe']},info['size']
+        self.recipe,self.size,self.objective = {**recipes['tiny'].flat(), **info['recipe']},info['size'],objective_of(run)
         self.data = read_json(self.run/'data.json') if (self.run/'data.json').exists() else {}
         log = read_log(self.run/'log.jsonl')
-        self.train,self.valid = [l for l in log if 'gen_loss' in l and 'disc_loss' in l],[{**l['valid'], 'step':l['step']} for l in log if l.get('valid')]
+        self.train,self.valid = [l for l in log if all(k in l for k in self.objective.losses)],[{**l['valid'], 'step':l['step']} for l in log if l.get('valid')]
         self.step = max((l['step'] for l in log), default=0)
         self.v = self.valid[-1] if self.valid else {}
         self.recipe['steps'] = next((l['of'] for l in log[::-1] if 'of' in l), self.recipe['steps']) # a deadline may have moved the end
@@ -60,9 +61,9 @@ class RunLog:
     @cached_property
     def unigram(self): return self.v and self.v['mask_loss']>self.v['unigram_loss']-.1
     @cached_property
-    def blind(self): return self.v and self.v['disc_loss']>.985*self.v['disc_floor'] and not (self.v['disc_auc']>.55 or self.v['probe_auc']>.56)
+    def blind(self): return 'disc_loss' in self.v and self.v['disc_loss']>.985*self.v['disc_floor'] and not (self.v['disc_auc']>.55 or self.v['probe_auc']>.56)
 
-# %% ../../nbs/8_reports/01_doctor.ipynb #bea80808
+# %% ../../nbs/8_reports/01_doctor.ipynb #385b8257
 @dataclass(frozen=True)
 class Rule:
     "One way to fail."
@@ -84,7 +85,7 @@ def rule(
         return f
     return _rule
 
-# %% ../../nbs/8_reports/01_doctor.ipynb #a50cd5de
+# %% ../../nbs/8_reports/01_doctor.ipynb #1907289d
 @rule('loss not finite', 'lower lr, or a longer warmup; look at the text of that batch')
 def _not_finite(c): return describe_bad_batch(c.run)
 
@@ -97,7 +98,7 @@ def _misfit(c):
 def _letters(c):
     if c.data.get('single_letters', 0)>.5: return f"{c.data['single_letters']:.0%} of the pieces that are words or parts of words are single letters"
 
-# %% ../../nbs/8_reports/01_doctor.ipynb #a4ae7007
+# %% ../../nbs/8_reports/01_doctor.ipynb #b505882a
 @rule('labels and mask disagree', 'a label is `corrupted != ids`, and only slots may be changed: look at what computes them')
 def _labels(c):
     if c.v.get('wrong_labels'): return f"{c.v['wrong_labels']:.2%} of the labels say the opposite of whether the token differs from the original"
@@ -109,11 +110,11 @@ def _padding(c):
     if c.v.get('on_padding'): return f"verdicts or guesses are asked for beyond the end of the texts ({c.v['on_padding']:.1%} of the number of real tokens)"
     if c.v.get('padded_loss'): return f"in {c.v['padded_loss']:.0%} of the batches the discriminator's loss is a mean over padding too"
 
-# %% ../../nbs/8_reports/01_doctor.ipynb #4b9e029b
+# %% ../../nbs/8_reports/01_doctor.ipynb #5e75f8d7
 @rule('a tower is not trained', 'look at gen_weight and disc_weight, and for parameters that need no gradient')
 def _frozen(c):
-    for name,key in (('generator','gen_norm'),('discriminator','disc_norm')):
-        if c.train and all(l.get(key, 1)<1e-12 for l in c.train[-3:]): return f"the gradient of the {name} is 0"
+    for name in c.objective.towers:
+        if c.train and all(l.get(f'{name}_norm', 1)<1e-12 for l in c.train[-3:]): return f"the gradient of the {name} is 0"
 
 @rule('data repeats', 'more text, or fewer steps')
 def _repeats(c):
@@ -122,29 +123,30 @@ def _repeats(c):
     if c.epochs<1 and again>max(1, .05*len(c.train)): return f"of {sum(marks.values())} batches that were looked at only {len(marks)} are different, although the text has been read only {c.epochs:.2g} times"
     if c.data.get('different_rows', 1)<.5: return f"of the rows that were looked at, only {c.data['different_rows']:.0%} are different"
     if c.epochs>40: return f"the text has been read {c.epochs:.0f} times; after some 40 times a text teaches nothing more"
-    means = c.means('gen_loss')
+    key,tower = next(iter(c.objective.losses.items())) # the loss of the guesses comes first
+    means = c.means(key)
     gap = c.v['mlm_loss']-means[-1] if c.v and means else 0
-    if c.epochs>4 and gap>1: return f"the generator's loss is {gap:.1f} lower on the text it trains on, read {c.epochs:.1f} times, than on held-out text"
+    if c.epochs>4 and gap>1: return f"the loss of the {tower} is {gap:.1f} lower on the text it trains on, read {c.epochs:.1f} times, than on held-out text"
 
-# %% ../../nbs/8_reports/01_doctor.ipynb #24b043e0
+# %% ../../nbs/8_reports/01_doctor.ipynb #542b14ff
 @rule('learning rate too high', 'a lower lr (a third of it), or a longer warmup')
 def _rate_high(c):
     if not c.train: return
-    norms = f"gradient norms: generator {c.recent('gen_norm'):.2g}, discriminator {c.recent('disc_norm'):.2g}; clipped at {c.recipe['clip']:g}" if 'gen_norm' in c.train[-1] else ''
-    usual,lr = recipes[c.size].lr,c.recipe['lr']
-    for name,key,floor in (('generator','gen_loss',.7),('discriminator','disc_loss',.2)):
-        means = c.means(key)
-        if means and means[-1]>min(means)+floor: return f"the loss of the {name} is {means[-1]:.2f} and was {min(means):.2f} before; {norms}"
+    norms = 'gradient norms: '+', '.join(f"{t} {c.recent(f'{t}_norm'):.2g}" for t in c.objective.towers)+f"; clipped at {c.recipe['clip']:g}"
+    usual,lr = recipes[c.size].optim.lr,c.recipe['lr']
+    for key,name in c.objective.losses.items():
+        means,rise = c.means(key),.2 if key=='disc_loss' else .7
+        if means and means[-1]>min(means)+rise: return f"the loss of the {name} is {means[-1]:.2f} and was {min(means):.2f} before; {norms}"
     die = math.log(c.data.get('vocabulary', 1e9))
-    if c.v and c.step>c.warmup and c.v['mlm_loss']>die+(.2 if c.tokens>1e5 else 2): return f"the generator's loss of {c.v['mlm_loss']:.2f} is more than that of a die with a face for each token; {norms}"
+    if c.v and c.step>c.warmup and c.v['mlm_loss']>die+(.2 if c.tokens>1e5 else 2): return f"the loss of {c.v['mlm_loss']:.2f} at the slots is more than that of a guess in which every token is equally likely; {norms}"
     if c.settled and lr>4*usual and (c.unigram or c.blind): return f"lr={lr:g} is {lr/usual:.0f} times that of the recipe {c.size!r}, and nothing is learned; {norms}"
 
 @rule('learning rate too low', "the recipe's own lr")
 def _rate_low(c):
-    usual,lr = recipes[c.size].lr,c.recipe['lr']
+    usual,lr = recipes[c.size].optim.lr,c.recipe['lr']
     if c.settled and lr<usual/20 and (c.unigram or c.blind): return f"lr={lr:g} is a {usual/lr:.0f}th of that of the recipe {c.size!r}, and nothing is learned"
 
-# %% ../../nbs/8_reports/01_doctor.ipynb #9e691b40
+# %% ../../nbs/8_reports/01_doctor.ipynb #a6d85067
 @rule('fakes never differ', 'raise the temperature; see that the generator gets the masked text, and not the original')
 def _never(c):
     share = c.recipe['mask_prob']
@@ -157,7 +159,7 @@ def _always(c):
     if expected*v.get('slots', 0)>20 and not c.recipe['disallow_correct'] and v['sampled_accuracy']<expected/4:
         return f"the sample equals the original in {v['sampled_accuracy']:.2%} of the cases, where the generator's probabilities promise {expected:.2%}"
 
-# %% ../../nbs/8_reports/01_doctor.ipynb #6c8afced
+# %% ../../nbs/8_reports/01_doctor.ipynb #482a4d5c
 @rule('discriminator predicts only original', 'see whether the generator learns; try a lower lr, a smaller generator_size, or more steps', symptom=True)
 def _original(c):
     if not (c.mature and c.blind): return
@@ -170,7 +172,7 @@ def _original(c):
 def _unigram(c):
     if c.mature and c.unigram: return f"its loss at [MASK] is {c.v['mask_loss']:.2f}; word frequencies alone give {c.v['unigram_loss']:.2f}; accuracy {c.v['mask_accuracy']:.3f}"
 
-# %% ../../nbs/8_reports/01_doctor.ipynb #18f0fb51
+# %% ../../nbs/8_reports/01_doctor.ipynb #ac862714
 @dataclass(frozen=True)
 class Problem:
     "One illness."
@@ -194,8 +196,7 @@ class Diagnosis(list):
         if self: return '\n'.join(map(str, self))
         if not c.train and any((c.run/'checkpoints').glob('step_*')): return 'its log is lost or cannot be read, so nothing can be said about this run'
         if not c.mature: return f"nothing wrong to be seen, but it is too early to tell: {c.step:,} of {c.recipe['steps']:,} steps, {c.tokens/1e6:.2g} million tokens"
-        return (f"healthy. The generator uses context (loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}), the discriminator knows more than "
-            f"how many tokens are replaced (loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}; AUC {v['disc_auc']:.2f}, on words by frequency {v['probe_auc']:.2f})")
+        return f'healthy. {c.objective.healthy(v)}'
 
     __repr__ = __str__ = line
 
@@ -204,11 +205,12 @@ def diagnose(
 ) -> Diagnosis: # list of `Problem`; prints as sentences
     "Look for everything that is known to go wrong."
     chart = RunLog(run)
-    found = [(r,e) for r in rules if (e := r.find(chart))]
+    known = chart.objective.rules
+    found = [(r,e) for r in rules if (known is None or r.name in known) and (e := r.find(chart))]
     causes = any(not r.symptom for r,_ in found)
     return Diagnosis(chart, [Problem(r.name, e, r.advice) for r,e in found if not (r.symptom and causes)])
 
-# %% ../../nbs/8_reports/01_doctor.ipynb #0937db4f
+# %% ../../nbs/8_reports/01_doctor.ipynb #1dcd49d3
 class Doctor(Callback):
     "Look at the run after each evaluation."
     order = LogSteps.order+2
@@ -224,7 +226,7 @@ class Doctor(Callback):
             if f.name not in self.told: logger.warning(f'diagnosis: {f}')
             self.told.add(f.name)
 
-# %% ../../nbs/8_reports/01_doctor.ipynb #4225a023
+# %% ../../nbs/8_reports/01_doctor.ipynb #84915397
 def print_diagnosis(
     run:str=None, # run folder; None: the newest one in runs/
 ) -> None:

@@ -5,18 +5,18 @@
 # %% auto #0
 __all__ = ['sample_line', 'KeepSamples', 'with_gap']
 
-# %% ../../nbs/8_reports/02_samples.ipynb #704f8281
+# %% ../../nbs/8_reports/02_samples.ipynb #0a8a84b5
 import json, torch
 from ..training.checkpoints import same_random
 from ..files import atomic_file, explain_oserror
 from ..training.log import LogSteps, read_log
-from ..objectives.show import look, rtd_rows
+from ..objectives.show import look
 from fastai.callback.core import Callback
 from pathlib import Path
 
-# %% ../../nbs/8_reports/02_samples.ipynb #721190c9
+# %% ../../nbs/8_reports/02_samples.ipynb #653e781a
 def sample_line(
-    learn, # `Learner` with the objective of `objectives.rtd`
+    learn, # `Learner` with an objective
     seed:int=42, # of positions and draws
     n:int=48, # tokens of each text to keep
 ) -> list: # for each of two texts: rows for `TokenView`
@@ -26,9 +26,9 @@ def sample_line(
     with same_random():
         torch.manual_seed(seed)
         xb,out = look(learn, examples.batch(at))
-    return [[[name,words[:n],kinds[:n]] for name,words,kinds in rtd_rows(learn.mask_tokens.tok, xb, out, i, verdict=True)] for i in range(len(at))]
+    return [[[name,words[:n],kinds[:n]] for name,words,kinds in out.rows(learn.mask_tokens.tok, xb, i, verdict=True)] for i in range(len(at))]
 
-# %% ../../nbs/8_reports/02_samples.ipynb #34edd854
+# %% ../../nbs/8_reports/02_samples.ipynb #96808b2f
 class KeepSamples(Callback):
     "Write samples of the generator to `samples.jsonl`, at the beginning and after each evaluation."
     order = LogSteps.order+2
@@ -56,7 +56,7 @@ class KeepSamples(Callback):
         line = json.dumps(dict(step=self.last, texts=sample_line(learn)))
         with explain_oserror(self.path), open(self.path, 'a') as f: f.write(line+'\n')
 
-# %% ../../nbs/8_reports/02_samples.ipynb #b4e8097b
+# %% ../../nbs/8_reports/02_samples.ipynb #50ec3a02
 def with_gap(
     examples, # held-out `Examples`
     tok, # tokenizer

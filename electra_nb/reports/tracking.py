@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['extras', 'NeptuneTracker', 'check_trackers', 'visit', 'flat_line', 'Track']
 
-# %% ../../nbs/8_reports/05_tracking.ipynb #deec9184
+# %% ../../nbs/8_reports/05_tracking.ipynb #be811107
 import json, math, os
 from accelerate import PartialState
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
@@ -23,7 +23,7 @@ from io import StringIO
 from pathlib import Path
 from uuid import uuid4
 
-# %% ../../nbs/8_reports/05_tracking.ipynb #cf469b1a
+# %% ../../nbs/8_reports/05_tracking.ipynb #357a537f
 class NeptuneTracker(GeneralTracker):
     "Neptune's client as a tracker of accelerate."
     name,requires_logging_directory = 'neptune',False
@@ -47,7 +47,7 @@ class NeptuneTracker(GeneralTracker):
         for k,v in values.items(): self.neptune_run[k].append(v, step=step)
     def finish(self): self.neptune_run.stop()
 
-# %% ../../nbs/8_reports/05_tracking.ipynb #28788eba
+# %% ../../nbs/8_reports/05_tracking.ipynb #54e34d90
 extras = ('tensorboard','trackio','wandb','mlflow','neptune') # `pip install electra_nb[…]`
 
 def check_trackers(
@@ -65,7 +65,7 @@ def check_trackers(
         found[name] = known[name] if t is name else t
     return found
 
-# %% ../../nbs/8_reports/05_tracking.ipynb #6d2b3fe1
+# %% ../../nbs/8_reports/05_tracking.ipynb #1518eed4
 def _place(cls, folder):
     "Project and folder, as the class wants them."
     if not cls.requires_logging_directory: return ['electra_nb']
@@ -94,7 +94,7 @@ def visit(
     finally:
         for k in new: os.environ.pop(k, None)
 
-# %% ../../nbs/8_reports/05_tracking.ipynb #183d61bb
+# %% ../../nbs/8_reports/05_tracking.ipynb #77091a5f
 def flat_line(
     line:dict, # of `log.jsonl`
 ) -> dict: # name -> number
@@ -102,7 +102,7 @@ def flat_line(
     part,values = ('valid',line['valid']) if 'valid' in line else ('train',line)
     return {f'{part}/{k}':v for k,v in values.items() if k!='step' and isinstance(v, (int,float)) and math.isfinite(v)}
 
-# %% ../../nbs/8_reports/05_tracking.ipynb #17c27150
+# %% ../../nbs/8_reports/05_tracking.ipynb #c856aa10
 class Track(Callback):
     "Hand the lines of the log to trackers; one that fails is left alone."
     order = LogSteps.order+4
@@ -132,7 +132,7 @@ class Track(Callback):
         path = self.home/'tracking'/'sent.jsonl'
         with explain_oserror(path), open(path, 'a') as f: f.write(json.dumps(line)+'\n')
 
-# %% ../../nbs/8_reports/05_tracking.ipynb #e3bbb944
+# %% ../../nbs/8_reports/05_tracking.ipynb #b9b70f9e
 @patch
 def begin(self:Track):
     "Start the trackers, each where it was left."
@@ -161,7 +161,7 @@ def _start(track, name, folder, kwargs, new):
     track.live[name] = t
     return t.tracker.info.run_id if name=='mlflow' else kwargs.get('id') or kwargs.get('custom_run_id') or name
 
-# %% ../../nbs/8_reports/05_tracking.ipynb #b7caa934
+# %% ../../nbs/8_reports/05_tracking.ipynb #958accf4
 @patch
 def complete(self:Track):
     "Hand on lines that were written outside of a `fit`."

@@ -7,16 +7,16 @@ __all__ = ['newest_checkpoint', 'remove_partial', 'prune_checkpoints', 'random_s
            'optimizer_state', 'set_optimizer_state', 'check_finite', 'checkpoint_bytes', 'save_checkpoint',
            'checkpoint_state', 'load_checkpoint']
 
-# %% ../../nbs/4_training/03_checkpoints.ipynb #361bf0c3
+# %% ../../nbs/4_training/03_checkpoints.ipynb #ccea67bd
 import json, os, random, re, shutil, warnings
 import numpy as np, torch
 from contextlib import contextmanager
 from ..files import verify_folder, remove_folder, atomic_folder
-from ..model.hf import save_models
+from ..model.hf import save_tower
 from pathlib import Path
 from safetensors.torch import load_file, save_file
 
-# %% ../../nbs/4_training/03_checkpoints.ipynb #5527cd5d
+# %% ../../nbs/4_training/03_checkpoints.ipynb #36077909
 def _steps(home): return sorted((int(p.name[5:]) for p in Path(home).glob('step_*') if re.fullmatch('step_[1-9][0-9]*', p.name)), reverse=True)
 
 def newest_checkpoint(
@@ -28,7 +28,7 @@ def newest_checkpoint(
         if not (wrong := verify_folder(path)): return path
         warnings.warn(f"checkpoint {path.name} is damaged ({wrong}) and is passed over")
 
-# %% ../../nbs/4_training/03_checkpoints.ipynb #56e5defb
+# %% ../../nbs/4_training/03_checkpoints.ipynb #feaeb29a
 def remove_partial(
     home:str, # folder with `step_…` folders
     newest:Path, # the checkpoint in use, or None
@@ -50,7 +50,7 @@ def prune_checkpoints(
     for s in _steps(home)[keep:]:
         if s not in milestones: remove_folder(Path(home)/f'step_{s}')
 
-# %% ../../nbs/4_training/03_checkpoints.ipynb #03ddcf7a
+# %% ../../nbs/4_training/03_checkpoints.ipynb #a4e587b2
 def random_state() -> tuple: # tensors, JSON-able dictionary
     "The states of all global random generators."
     tensors = {'rng.cpu':torch.get_rng_state()}
@@ -77,7 +77,7 @@ def same_random():
     try: yield
     finally: set_random_state(*state)
 
-# %% ../../nbs/4_training/03_checkpoints.ipynb #5f8b123a
+# %% ../../nbs/4_training/03_checkpoints.ipynb #590039f7
 def optimizer_state(
     model:torch.nn.Module,
     opt, # fastai `OptimWrapper` around `ElectraAdam`
@@ -96,7 +96,7 @@ def set_optimizer_state(
         for k in ('exp_avg','exp_avg_sq'):
             if f'{k}.{n}' in tensors: opt.opt.state[p][k].copy_(tensors[f'{k}.{n}'])
 
-# %% ../../nbs/4_training/03_checkpoints.ipynb #5019d197
+# %% ../../nbs/4_training/03_checkpoints.ipynb #9262b64a
 def check_finite(
     tensors:dict, # by name
     what:str, # for the message
@@ -106,18 +106,18 @@ def check_finite(
     if bad: raise FloatingPointError(f"{what}: {len(bad)} tensors hold numbers that are not finite, such as {bad[0]}. Use an earlier checkpoint, or a lower lr in a new run")
 
 def checkpoint_bytes(
-    model:torch.nn.Module, # `RTDModel`
+    model:torch.nn.Module, # with `parts`, its towers by name
 ) -> int: # bytes
     "Size of a checkpoint: each tower with its embeddings, two moments, and a margin for tokenizers and random states."
-    towers = sum(p.nbytes for m in (model.generator,model.discriminator) for p in m.parameters())
+    towers = sum(p.nbytes for tower in model.parts.values() for p in tower.parameters())
     return towers+2*sum(p.nbytes for p in model.parameters())+5_000_000
 
-# %% ../../nbs/4_training/03_checkpoints.ipynb #62d421df
+# %% ../../nbs/4_training/03_checkpoints.ipynb #545deff8
 def save_checkpoint(
     path:str, # `…/checkpoints/step_N`
-    model:torch.nn.Module, # `RTDModel`
+    model:torch.nn.Module, # with `parts`, its towers by name
     opt, # its optimizer
-    tok, # tokenizer, saved beside both towers
+    tok, # tokenizer, saved beside each tower
     state:dict, # JSON-able: counters, position in the log
 ) -> None:
     "Write a complete checkpoint."
@@ -125,7 +125,7 @@ def save_checkpoint(
     tensors.update(optimizer_state(model, opt))
     check_finite({**dict(model.named_parameters()), **tensors}, f'{Path(path).name} is not saved')
     def write(tmp):
-        save_models(model.generator, model.discriminator, tmp, tok)
+        for name,tower in model.parts.items(): save_tower(tower, tmp/name, tok)
         save_file({k:v.detach().contiguous().cpu() for k,v in tensors.items()}, tmp/'trainer.safetensors')
         (tmp/'trainer.json').write_text(json.dumps(dict(state=state, random=values, torch=torch.__version__)))
     atomic_folder(path, write)
@@ -138,11 +138,11 @@ def checkpoint_state(
 
 def load_checkpoint(
     path:str, # a checkpoint that `newest_checkpoint` approved
-    model:torch.nn.Module, # `RTDModel` of the same shape
+    model:torch.nn.Module, # of the same towers and shapes
     opt, # its optimizer
 ) -> dict: # the state that was saved
     "Put weights, moments and random states back, in place."
-    for name,tower in dict(generator=model.generator, discriminator=model.discriminator).items():
+    for name,tower in model.parts.items():
         weights = load_file(Path(path)/name/'model.safetensors')
         check_finite(weights, f'{path}, {name}')
         missing,unexpected = tower.load_state_dict(weights, strict=False)

@@ -5,21 +5,20 @@
 # %% auto #0
 __all__ = ['versions', 'run_identity', 'differences', 'default_out', 'check_out', 'open_run_folder', 'note_end', 'run_state']
 
-# %% ../../nbs/4_training/11_folder.ipynb #49d3f31a
-import json, os, platform, torch
-from dataclasses import asdict
+# %% ../../nbs/4_training/11_folder.ipynb #1ae5de11
+import json, os, platform
 from .. import __version__
 from ..files import hash_texts
 from ..files import own_files, read_json, atomic_file
 from ..commands import logger
-from ..recipe import Recipe
 from ..text.tokenizer import tokenizer_fingerprint
 from .loop import resumable
 from importlib.metadata import version
+from ..objectives.table import objective_of
 from pathlib import Path
 from filelock import FileLock, Timeout
 
-# %% ../../nbs/4_training/11_folder.ipynb #f163c443
+# %% ../../nbs/4_training/11_folder.ipynb #af6536c8
 _wanted = ('torch','transformers','tokenizers','fastai','fastcore')
 
 def versions() -> dict:
@@ -28,12 +27,12 @@ def versions() -> dict:
 
 def run_identity(
     size:str, # a key of `recipes`
-    recipe:Recipe,
+    recipe:dict, # settings by name, from `Recipe.flat`
     corpus, # `Corpus`
     tok, # tokenizer
 ) -> dict: # content of recipe.json
     "What makes a run this run."
-    return dict(size=size, recipe=asdict(recipe), corpus=corpus.name, corpus_fingerprint=corpus.fingerprint,
+    return dict(size=size, recipe=recipe, corpus=corpus.name, corpus_fingerprint=corpus.fingerprint,
         vocabulary=len(tok), tokenizer_fingerprint=tokenizer_fingerprint(tok))
 
 def differences(
@@ -41,22 +40,22 @@ def differences(
     asked:dict, # from `run_identity`
 ) -> list: # one sentence each
     "What keeps a run from being continued."
-    flat = lambda d: {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, **{k:v for k,v in d['recipe'].items() if k not in resumable}}
+    def flat(d): return {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, 'objective':'electra', **{k:v for k,v in d['recipe'].items() if k not in resumable}}
     a,b = flat(there),flat(json.loads(json.dumps(asked)))
     return [f'{k}: there {a.get(k)!r}, asked for {b.get(k)!r}' for k in {**a, **b} if a.get(k)!=b.get(k)]
 
-# %% ../../nbs/4_training/11_folder.ipynb #4cfc4549
+# %% ../../nbs/4_training/11_folder.ipynb #39dbb7d3
 def default_out(
     size:str, # a key of `recipes`
-    recipe:Recipe,
+    recipe:dict, # settings by name, from `Recipe.flat`
     corpus, # path or name, as it was asked for, or a fingerprint
     tokenizer, # as it was asked for
 ) -> Path:
     "`runs/SIZE-HASH`: the same call finds the same folder."
-    constants = {k:v for k,v in asdict(recipe).items() if k not in resumable}
+    constants = {k:v for k,v in recipe.items() if k not in resumable and (k,v)!=('objective','electra')}
     return Path('runs')/f'{size}-{hash_texts([str(corpus), str(tokenizer), json.dumps(constants)])[:6]}'
 
-# %% ../../nbs/4_training/11_folder.ipynb #647fba22
+# %% ../../nbs/4_training/11_folder.ipynb #53da7044
 def check_out(
     out:str, # folder that was asked for
     resume='auto', # 'auto', True: it must hold a run; False: it must not
@@ -87,7 +86,7 @@ def open_run_folder(
     if asked!=there['recipe'].get('threads'): changed.append(f"threads={asked} instead of {there['recipe'].get('threads')}")
     if changed: logger.info(f"this run was begun otherwise ({', '.join(changed)}): it goes on, but not bit for bit as it would have")
 
-# %% ../../nbs/4_training/11_folder.ipynb #9347ab3c
+# %% ../../nbs/4_training/11_folder.ipynb #d24910cf
 def note_end(
     run:Path, # run folder
     why:str, # 'finished', or the reason of the stop
@@ -107,5 +106,5 @@ def run_state(
     if (run/'.lock').exists():
         try: FileLock(run/'.lock', timeout=0).acquire().lock.release()
         except Timeout: return 'going',''
-    done = all((run/n/'model.safetensors').exists() for n in ('generator','discriminator')) # written last
+    done = all((run/n/'model.safetensors').exists() for n in objective_of(run).towers) # written last
     return ('finished' if done else 'crashed'),''
