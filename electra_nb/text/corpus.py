@@ -63,8 +63,8 @@ def file_corpus(
 # %% ../../nbs/1_text/02_corpus.ipynb #9d552980
 bert_uncased = 'google-bert/bert-base-uncased' # the vocabulary of the original models
 
-hub_names = {'openwebtext':'Skylion007/openwebtext', # paper §3.1 and README of the original code
-    'wikipedia':'wikimedia/wikipedia:20231101.en', 'bookcorpus':'rojagtap/bookcorpus'}
+# paper §3.1 and README of the original code
+hub_names = dict(openwebtext='Skylion007/openwebtext', wikipedia='wikimedia/wikipedia:20231101.en', bookcorpus='rojagtap/bookcorpus')
 
 def _load_dataset(path, config, split, stream):
     from datasets import load_dataset
@@ -73,7 +73,7 @@ def _load_dataset(path, config, split, stream):
         raise ConnectionError(f"the data set {path!r} could not be loaded ({type(e).__name__}: {str(e).splitlines()[0]}). "
             "Is there a network, and is the name right? A local file or folder needs neither.") from e
 
-# %% ../../nbs/1_text/02_corpus.ipynb #2dc358b3
+# %% ../../nbs/1_text/02_corpus.ipynb #59e3c68e
 def hub_corpus(
     name:str, # `user/name`, `user/name:config`, a short name of `hub_names`, or a folder that `datasets` understands
     text_column:str='text', # column of the text
@@ -102,7 +102,7 @@ def _strings(docs):
             "pass the texts alone, such as [row['text'] for row in rows]")
         yield need_text(d, '', '', ())
 
-# %% ../../nbs/1_text/02_corpus.ipynb #32e45b94
+# %% ../../nbs/1_text/02_corpus.ipynb #9abe6fc6
 def _spool(docs):
     "Write documents to a temporary file and return a function that reads them."
     f = tempfile.TemporaryFile('w+', encoding='utf-8')
@@ -117,7 +117,7 @@ def _spool(docs):
             yield json.loads(line)
     return read
 
-# %% ../../nbs/1_text/02_corpus.ipynb #9dbc111d
+# %% ../../nbs/1_text/02_corpus.ipynb #26f852ce
 def iterable_corpus(
     docs:Iterable, # strings; a generator is read once and kept in a temporary file
     name:str='texts', # for the run folder
@@ -133,7 +133,7 @@ def builtin_corpus() -> Corpus:
     docs = [d for _,d in library_docs()]
     return Corpus('builtin', lambda: iter(docs), hash_texts(docs), sum(map(len, docs)))
 
-# %% ../../nbs/1_text/02_corpus.ipynb #cb702d42
+# %% ../../nbs/1_text/02_corpus.ipynb #3b37ec43
 def _is_hub_name(name):
     if name[0] in '.~' or not re.fullmatch(r'[\w.-]+/[\w.-]+(:[\w.-]+)?', name): return False
     return not Path(name.split('/')[0]).exists() and Path(name).suffix not in suffixes
@@ -183,7 +183,7 @@ def _text_share(path, text_column, n=16_000_000):
     texts,lines = jsonl_docs(path, text_column),read_lines(path, cut_long=False)
     return share*_n_bytes(islice(texts, 2000))/max(1, _n_bytes(islice(lines, 2000)))
 
-# %% ../../nbs/1_text/02_corpus.ipynb #7cf5999f
+# %% ../../nbs/1_text/02_corpus.ipynb #cdd54933
 def text_bytes(
     source, # as in `pretrain`
     corpus:Corpus, # what it stands for
