@@ -32,7 +32,7 @@ from .text.tokenizer import sample_texts
 from .reports.tracking import Track, check_trackers
 from .training.loop import train
 from .model.hf import save_tower
-from .text.prepare import _check_idle, _prepare
+from .text.prepare import check_vocab_options, prepare
 from fastai.basics import Learner
 from functools import partial
 from pathlib import Path
@@ -87,7 +87,7 @@ def pretrain(
     check_trackers(log_with)
     if out is not None: check_out(out, resume)
     c = get_corpus(corpus, text_column, whole_files, stream)
-    _check_idle(given, c.tokenizer if tokenizer is None else tokenizer)
+    check_vocab_options(given, c.tokenizer if tokenizer is None else tokenizer)
     if dry_run: return _dry_run(size, recipe, c, tokenizer, device)
     if out is None:
         what = corpus if isinstance(corpus, (str,os.PathLike)) and corpus!='builtin' else c.fingerprint
@@ -96,7 +96,8 @@ def pretrain(
     check_out(out, resume)
     if (out/'.lock').exists():
         with folder_lock(out): pass
-    tok,*sets,card = _prepare(recipe, c, tokenizer, out, cache)
+    n_rows_seen = None if recipe.hours else recipe.steps*recipe.bs
+    tok,*sets,card = prepare(c, tokenizer, recipe, recipe, recipe.max_positions, n_rows_seen, out/'tokenizer', cache)
     if recipe.hours: recipe = _fit_hours(recipe, given, tok, sets, device, out, began)
     card['epochs'] = round(recipe.steps*recipe.bs/len(sets[0]), 4)
     learn = _learner(recipe, tok, *sets, device)
@@ -158,7 +159,7 @@ def _dry_run(size, recipe, c, tokenizer, device):
     head = iterable_corpus(sample_texts(c, n_chars), c.name)
     with tempfile.TemporaryDirectory() as tmp:
         small = replace(recipe, valid=max(recipe.valid, .05))
-        tok,*sets,_ = _prepare(small, head, c.tokenizer if tokenizer is None else tokenizer, None, tmp)
+        tok,*sets,_ = prepare(head, c.tokenizer if tokenizer is None else tokenizer, small, small, small.max_positions, small.steps*small.bs, cache=tmp)
         learn = _learner(replace(recipe, eval_every=3, eval_batches=1), tok, *sets, device)
     took = time_step(recipe, len(tok), device, sets[0].lengths()).step
     steps = steps_for(recipe.hours, took) if recipe.hours else recipe.steps
