@@ -32,7 +32,7 @@ def data_facts(
     different = len({r.tobytes() for r in rows})/len(rows)
     return dict(vocabulary=len(tok), framed=fmean(framed), single_letters=single, different_rows=different)
 
-# %% ../../nbs/1_text/08_prepare.ipynb #cd46f990
+# %% ../../nbs/1_text/08_prepare.ipynb #de0eb69d
 def check_vocab_options(
     given:dict, # options by name; None: not given
     source, # tokenizer: name, path or object; None: it will be trained
@@ -43,7 +43,7 @@ def check_vocab_options(
     if source is None or not idle: return
     raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r}: leave one of them out, or pass another tokenizer=")
 
-# %% ../../nbs/1_text/08_prepare.ipynb #626ff452
+# %% ../../nbs/1_text/08_prepare.ipynb #aabebe28
 def _log_stats(stats, n_valid, valid):
     seen = f"; read {stats['epochs']:.2g} times" if 'epochs' in stats else ''
     logger.info(f"text: {stats['documents']:,} documents, {stats['tokens']:,} tokens in {stats['rows']:,} rows; {stats['cut_off']:.1%} cut off, "
