@@ -7,16 +7,14 @@ __all__ = ['bert_uncased', 'hub_names', 'Corpus', 'file_corpus', 'hub_corpus', '
            'is_held_out', 'text_bytes']
 
 # %% ../../nbs/1_text/02_corpus.ipynb #d33b8c68
-import pyarrow.parquet as pq
-import pyarrow as pa
-import glob, json, os, re, tempfile, xxhash, gzip, lzma
+import glob, hashlib, json, os, pyarrow.parquet as pq, re, tempfile, xxhash
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from ..files import hash_texts
+from .docstrings import library_docs
+from .reading import find_files, jsonl_docs, need_text, openers, read_docs, read_lines, suffixes
 from itertools import chain, count, islice
 from pathlib import Path
-from .reading import find_files, jsonl_docs, need_text, read_docs, read_lines, suffixes
-from .docstrings import library_docs
-from ..files import hash_texts
 
 # %% ../../nbs/1_text/02_corpus.ipynb #e1625683
 @dataclass(frozen=True)
@@ -32,26 +30,23 @@ class Corpus:
 # %% ../../nbs/1_text/02_corpus.ipynb #ed18fa6b
 def _state(path): return (s := os.stat(path)).st_size,s.st_mtime_ns
 
-def _unchanged(path, state):
+def _check_state(path, state):
     try: same = _state(path)==state
     except FileNotFoundError: same = False
     if not same: raise ValueError(f"{path} has changed since this corpus was made: start again, and leave its files alone until they have been read")
 
 def _watched(path, state, docs):
     "The documents of a file that must stay as it is."
-    _unchanged(path, state)
+    _check_state(path, state)
     try: yield from docs
     except ValueError:
-        _unchanged(path, state)
+        _check_state(path, state)
         raise
-    _unchanged(path, state)
+    _check_state(path, state)
 
 # %% ../../nbs/1_text/02_corpus.ipynb #51168f5e
 def _hash_file(path):
-    h = xxhash.xxh3_128()
-    with open(path, 'rb') as f:
-        while b := f.read(2**22): h.update(b)
-    return h.hexdigest()
+    with open(path, 'rb') as f: return hashlib.file_digest(f, xxhash.xxh3_128).hexdigest()
 
 def file_corpus(
     source:str, # file, folder or glob
@@ -60,15 +55,25 @@ def file_corpus(
 ) -> Corpus:
     "A corpus of local files."
     states = {p:_state(p) for p in find_files(source)}
-    read = lambda: chain.from_iterable(_watched(p, s, read_docs(p, text_column, whole_files)) for p,s in states.items())
-    mark = hash_texts([text_column, str(whole_files), *map(_hash_file, states)])
-    return Corpus(re.sub(r'[^\w-]+', '_', Path(source).expanduser().stem).strip('_') or 'files', read, mark, sum(size for size,_ in states.values()))
+    def read(): return chain.from_iterable(_watched(p, s, read_docs(p, text_column, whole_files)) for p,s in states.items())
+    fingerprint = hash_texts([text_column, str(whole_files), *map(_hash_file, states)])
+    name = re.sub(r'[^\w-]+', '_', Path(source).expanduser().stem).strip('_')
+    return Corpus(name or 'files', read, fingerprint, sum(size for size,_ in states.values()))
 
 # %% ../../nbs/1_text/02_corpus.ipynb #9d552980
 bert_uncased = 'google-bert/bert-base-uncased' # the vocabulary of the original models
 
-hub_names = dict(openwebtext='Skylion007/openwebtext', wikipedia='wikimedia/wikipedia:20231101.en', bookcorpus='rojagtap/bookcorpus') # paper §3.1 and README of the original code
+# paper §3.1 and README of the original code
+hub_names = dict(openwebtext='Skylion007/openwebtext', wikipedia='wikimedia/wikipedia:20231101.en', bookcorpus='rojagtap/bookcorpus')
 
+def _load_dataset(path, config, split, stream):
+    from datasets import load_dataset
+    try: return load_dataset(path, config or None, split=split, streaming=stream)
+    except (OSError, RuntimeError) as e:
+        raise ConnectionError(f"the data set {path!r} could not be loaded ({type(e).__name__}: {str(e).splitlines()[0]}). "
+            "Is there a network, and is the name right? A local file or folder needs neither.") from e
+
+# %% ../../nbs/1_text/02_corpus.ipynb #59e3c68e
 def hub_corpus(
     name:str, # `user/name`, `user/name:config`, a short name of `hub_names`, or a folder that `datasets` understands
     text_column:str='text', # column of the text
@@ -76,18 +81,14 @@ def hub_corpus(
     stream:bool=False, # read over the network instead of downloading first
 ) -> Corpus:
     "A corpus from the Hugging Face hub."
-    from datasets import load_dataset
     path,_,config = hub_names.get(name, name).partition(':')
-    try: ds = load_dataset(path, config or None, split=split, streaming=stream)
-    except (OSError, RuntimeError) as e:
-        raise ConnectionError(f"the data set {path!r} could not be loaded ({type(e).__name__}: {str(e).splitlines()[0]}). "
-            "Is there a network, and is the name right? A local file or folder needs neither.") from e
+    ds = _load_dataset(path, config, split, stream)
     columns = ds.column_names or list(next(iter(ds)))
     if text_column not in columns: need_text(None, text_column, path, columns)
-    read = lambda: (need_text(row[text_column], text_column, path, columns) for row in ds.select_columns(text_column))
-    mark = hash_texts([path, config, split, text_column, str(ds.info.version), '' if stream else ds._fingerprint])
+    def read(): return (need_text(row[text_column], text_column, path, columns) for row in ds.select_columns(text_column))
+    fingerprint = hash_texts([path, config, split, text_column, str(ds.info.version), '' if stream else ds._fingerprint])
     size = None if stream else ds.dataset_size
-    return Corpus(path.split('/')[-1], read, mark, size, tokenizer=bert_uncased if name in hub_names else None)
+    return Corpus(path.split('/')[-1], read, fingerprint, size, tokenizer=bert_uncased if name in hub_names else None)
 
 # %% ../../nbs/1_text/02_corpus.ipynb #694a540d
 def _strings(docs):
@@ -97,9 +98,11 @@ def _strings(docs):
         try: d = next(docs)
         except StopIteration: return
         except Exception as e: raise ValueError(f"document {i} of the corpus could not be read ({type(e).__name__}: {e})") from e
-        if not isinstance(d, str): raise ValueError(f"document {i} of the corpus is {type(d).__name__} (found {str(d)[:40]!r}), not a string: pass the texts alone, such as [row['text'] for row in rows]")
+        if not isinstance(d, str): raise ValueError(f"document {i} of the corpus is {type(d).__name__} (found {str(d)[:40]!r}), not a string: "
+            "pass the texts alone, such as [row['text'] for row in rows]")
         yield need_text(d, '', '', ())
 
+# %% ../../nbs/1_text/02_corpus.ipynb #9abe6fc6
 def _spool(docs):
     "Write documents to a temporary file and return a function that reads them."
     f = tempfile.TemporaryFile('w+', encoding='utf-8')
@@ -114,6 +117,7 @@ def _spool(docs):
             yield json.loads(line)
     return read
 
+# %% ../../nbs/1_text/02_corpus.ipynb #26f852ce
 def iterable_corpus(
     docs:Iterable, # strings; a generator is read once and kept in a temporary file
     name:str='texts', # for the run folder
@@ -125,9 +129,14 @@ def iterable_corpus(
 
 # %% ../../nbs/1_text/02_corpus.ipynb #33305ad6
 def builtin_corpus() -> Corpus:
-    "English docstrings of the installed libraries (`tiny`)."
+    "English docstrings of the installed libraries (`text.docstrings`)."
     docs = [d for _,d in library_docs()]
     return Corpus('builtin', lambda: iter(docs), hash_texts(docs), sum(map(len, docs)))
+
+# %% ../../nbs/1_text/02_corpus.ipynb #3b37ec43
+def _is_hub_name(name):
+    if name[0] in '.~' or not re.fullmatch(r'[\w.-]+/[\w.-]+(:[\w.-]+)?', name): return False
+    return not Path(name.split('/')[0]).exists() and Path(name).suffix not in suffixes
 
 def get_corpus(
     source=None, # None: built-in; a name; file, folder or glob; hub name `user/name`; iterable of strings; or a `Corpus`
@@ -141,10 +150,8 @@ def get_corpus(
     if not isinstance(source, (str,os.PathLike)): return iterable_corpus(source)
     name = os.fspath(source)
     if not name.strip(): raise ValueError("corpus='' is empty: name a file, folder or data set, or pass None for the built-in text")
-    if name in hub_names: return hub_corpus(name, text_column, stream=stream)
-    if os.path.lexists(Path(name).expanduser()) or glob.has_magic(name): return file_corpus(name, text_column, whole_files)
-    if re.fullmatch(r'[\w.-]+/[\w.-]+(:[\w.-]+)?', name) and name[0] not in '.~' and not Path(name.split('/')[0]).exists() and not Path(name).suffix in suffixes:
-        return hub_corpus(name, text_column, stream=stream)
+    if name not in hub_names and (os.path.lexists(Path(name).expanduser()) or glob.has_magic(name)): return file_corpus(name, text_column, whole_files)
+    if name in hub_names or _is_hub_name(name): return hub_corpus(name, text_column, stream=stream)
     raise FileNotFoundError(f"no corpus {name!r}: it is no file, folder or glob here, and no known name ({', '.join(('builtin',*hub_names))}). "
         "A data set of the Hugging Face hub is written user/name.")
 
@@ -157,20 +164,26 @@ def is_held_out(
     return xxhash.xxh3_64_intdigest(doc.encode('utf-8', 'surrogatepass')) < share*2**64
 
 # %% ../../nbs/1_text/02_corpus.ipynb #f905d5e5
-_unpack = {'.gz':lambda raw: gzip.GzipFile(fileobj=raw), '.xz':lzma.LZMAFile, '.zst':lambda raw: pa.CompressedInputStream(raw, 'zstd')}
+def _n_bytes(texts): return sum(len(t.encode()) for t in texts)
+
+def _column_share(path, column):
+    meta = pq.ParquetFile(path).metadata
+    groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
+    columns = [g.column(j) for g in groups for j in range(meta.num_columns)]
+    return sum(c.total_uncompressed_size for c in columns if c.path_in_schema==column)/path.stat().st_size
 
 def _text_share(path, text_column, n=16_000_000):
     "Bytes of text for each byte of a file."
-    if path.suffix.lower()=='.parquet':
-        meta = pq.ParquetFile(path).metadata
-        columns = [meta.row_group(i).column(j) for i in range(meta.num_row_groups) for j in range(meta.num_columns)]
-        return sum(c.total_uncompressed_size for c in columns if c.path_in_schema==text_column)/path.stat().st_size
-    with open(path, 'rb') as raw: share = len(_unpack.get(path.suffix.lower(), lambda raw: raw)(raw).read(n))/max(1, raw.tell())
+    suffix = path.suffix.lower()
+    if suffix=='.parquet': return _column_share(path, text_column)
+    with open(path, 'rb') as raw:
+        unpacked = openers[suffix](raw, 'rb') if suffix in openers else raw
+        share = len(unpacked.read(n))/max(1, raw.tell())
     if '.jsonl' not in map(str.lower, path.suffixes): return share
-    return share*_n_bytes(islice(jsonl_docs(path, text_column), 2000))/max(1, _n_bytes(islice(read_lines(path, cut_long=False), 2000)))
+    texts,lines = jsonl_docs(path, text_column),read_lines(path, cut_long=False)
+    return share*_n_bytes(islice(texts, 2000))/max(1, _n_bytes(islice(lines, 2000)))
 
-def _n_bytes(texts): return sum(len(t.encode()) for t in texts)
-
+# %% ../../nbs/1_text/02_corpus.ipynb #cdd54933
 def text_bytes(
     source, # as in `pretrain`
     corpus:Corpus, # what it stands for
@@ -183,5 +196,5 @@ def text_bytes(
     except FileNotFoundError: return corpus.n_bytes
     kinds = {}
     for p in files: kinds.setdefault(tuple(map(str.lower, p.suffixes[-2:])), []).append(p)
-    size = lambda p: p.stat().st_size
+    def size(p): return p.stat().st_size
     return sum(sum(map(size, ps))*_text_share(max(ps, key=size), text_column) for ps in kinds.values())

@@ -6,7 +6,8 @@
 __all__ = ['ExamplesConfig', 'check_examples_config', 'ExampleBuilder', 'pack_block']
 
 # %% ../../nbs/1_text/05_packing.ipynb #ea6531a6
-import random, numpy as np
+import numpy as np, random
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,11 +26,30 @@ def check_examples_config(
     cfg:ExamplesConfig,
 ) -> ExamplesConfig: # the same
     "Refuse settings that cannot work."
-    if not (isinstance(cfg.max_len, int) and 8<=cfg.max_len<=65535): raise ValueError(f"max_len={cfg.max_len} must be a whole number of ids from 8 to 65535, such as 128")
-    for k in ('single_prob','short_prob'):
-        if not 0<=getattr(cfg, k)<=1: raise ValueError(f"{k}={getattr(cfg, k)} is a chance: pass a number from 0 to 1")
+    if not (isinstance(cfg.max_len, int) and 8<=cfg.max_len<=65535):
+        raise ValueError(f"max_len={cfg.max_len} must be a whole number of ids from 8 to 65535, such as 128")
+    for k,p in dict(single_prob=cfg.single_prob, short_prob=cfg.short_prob).items():
+        if not 0<=p<=1: raise ValueError(f"{k}={p} is a chance: pass a number from 0 to 1")
     if not 0<cfg.valid<=.5: raise ValueError(f"valid={cfg.valid} is the share of documents held out: pass a number above 0 and up to 0.5, such as 0.01")
     return cfg
+
+# %% ../../nbs/1_text/05_packing.ipynb #8b6c401c
+def _two_segments(lines, target, single_prob, rng):
+    "Divide lines into the ids of segments A and B."
+    aim = 100_000 if rng.random()<single_prob else (target-3)//2
+    a,b = [],[]
+    for l in lines:
+        if not a or len(a)+len(l)<aim or (not b and len(a)<aim and rng.random()<.5): a = [*a,*l] if a else l
+        else: b = [*b,*l]
+    return a,b
+
+# %% ../../nbs/1_text/05_packing.ipynb #ec781293
+def _cut(a, b, max_len, carry):
+    "Cut both segments to a row; returns them and the ids that did not fit."
+    a,rest = a[:max_len-2],a[max_len-2:]
+    if rest and carry: return a,[],[*rest,*b] if b else rest
+    room = max(0, max_len-3-len(a))
+    return a,b[:room],b[room:]
 
 # %% ../../nbs/1_text/05_packing.ipynb #4e98060c
 class ExampleBuilder:
@@ -52,30 +72,21 @@ class ExampleBuilder:
         while self.n>=self.target: yield self._example()
 
     def end_document(self) -> Iterator[tuple]: # the examples that remain
-        "Flush what has been collected."
+        "Make examples of what has been collected."
         while self.n: yield self._example()
         self.lines = []
 
     def _example(self):
-        a,b = self._deal()
-        a,rest_a = a[:self.cfg.max_len-2],a[self.cfg.max_len-2:]
-        room = max(0, self.cfg.max_len-len(a)-3)
-        if rest_a and self.cfg.carry_overflow: b,rest = [],rest_a+b
-        else: b,rest = b[:room],b[room:]
+        a,b = _two_segments(self.lines, self.target, self.cfg.single_prob, self.rng)
+        a,b,rest = _cut(a, b, self.cfg.max_len, self.cfg.carry_overflow)
         self.lines,self.n = [],0
-        if rest and self.cfg.carry_overflow: self.lines,self.n = [rest],len(rest)
+        if rest and self.cfg.carry_overflow:
+            self.lines = [rest if isinstance(rest, memoryview) else memoryview(array('I', rest))]
+            self.n = len(rest)
         short = self.rng.random()<self.cfg.short_prob
         self.target = self.rng.randint(5, self.cfg.max_len) if short else self.cfg.max_len
         row = [self.cls_id,*a,self.sep_id]
         return (row+[*b,self.sep_id] if b else row),len(row)
-
-    def _deal(self):
-        aim = 100_000 if self.rng.random()<self.cfg.single_prob else (self.target-3)//2
-        a,b = [],[]
-        for l in self.lines:
-            if not a or len(a)+len(l)<aim or (not b and len(a)<aim and self.rng.random()<.5): a = a+l
-            else: b = b+l
-        return a,b
 
 # %% ../../nbs/1_text/05_packing.ipynb #162bec1d
 def pack_block(
@@ -89,17 +100,16 @@ def pack_block(
 ) -> tuple: # (ids of all rows end to end, lengths of the rows, ids in segment A, counts for the report)
     "Tokenize and pack some documents."
     lines = [[l for l in d.split('\n') if l.strip()] for d in docs]
-    ids = iter(encode([l for d in lines for l in d]))
-    builder = ExampleBuilder(cfg, random.Random(seed), cls_id, sep_id)
-    rows,n_in,n_unk = [],0,0
+    encoded = encode([l for d in lines for l in d])
+    builder,ids,rows = ExampleBuilder(cfg, random.Random(seed), cls_id, sep_id),iter(encoded),[]
     for d in lines:
-        for _ in d:
-            line = next(ids)
-            n_in,n_unk = n_in+len(line),n_unk+line.count(unk_id)
-            rows += builder.add_line(line)
+        for _ in d: rows += builder.add_line(next(ids))
         rows += builder.end_document()
-    n_special = sum(2+(n<len(r)) for r,n in rows)
     flat = np.array([i for r,_ in rows for i in r], dtype=np.uint32)
-    lens,n_a = np.array([len(r) for r,_ in rows], dtype=np.uint32),np.array([n for _,n in rows], dtype=np.uint16)
-    return flat,lens,n_a,Counter(documents=len(docs), lines=sum(map(len,lines)), rows=len(rows), single=int((lens==n_a).sum()),
-        tokens_in=n_in, tokens_packed=len(flat)-n_special, special=n_special, unk=n_unk)
+    lens = np.array([len(r) for r,_ in rows], dtype=np.uint32)
+    n_a = np.array([n for _,n in rows], dtype=np.uint16)
+    single = int((lens==n_a).sum())
+    special = 3*len(rows)-single
+    counts = Counter(documents=len(docs), lines=len(encoded), rows=len(rows), single=single, tokens_in=sum(map(len, encoded)),
+        tokens_packed=len(flat)-special, special=special, unk=sum(l.count(unk_id) for l in encoded))
+    return flat,lens,n_a,counts
