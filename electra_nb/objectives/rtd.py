@@ -10,7 +10,8 @@ __all__ = ['adjust_logits', 'gumbel_sample', 'inverse_cdf_sample', 'SampleConfig
 # %% ../../nbs/3_objectives/03_rtd.ipynb #528380e1
 import torch, torch.nn.functional as F
 import electra_nb.objectives.show # chkstyle: ignore (gives data loaders `show_batch` and `show_results`)
-from ..model.forward import mlm_logits, rtd_logits
+from ..model.forward import length_masks, mlm_logits, rtd_logits
+from ..model.unpad import Unpadded
 from .masking import MaskConfig, check_mask_config, mask_tokens
 from collections import namedtuple
 from dataclasses import dataclass
@@ -113,18 +114,17 @@ class RTDModel(nn.Module):
         n_a:Tensor, # (bs,) ids in segment A
         masked:Tensor, # (bs, sl) ids with [MASK]
         slots:Tensor, # (bs, n) positions to guess
-        where:Tensor=None, # places to compute, see `Unpadded`; None: all, padding too
+        indices:Tensor=None, # positions to compute, see `model.unpad`; None: all, padding too
     ) -> RTDOutput:
-        at = torch.arange(ids.shape[1], device=ids.device)
-        real = at<lens[:,None]
-        types,mask = ((at>=n_a[:,None]) & real).long(),real[:,None,None]
-        logits = mlm_logits(self.generator, masked, slots, mask, types, where)
+        attention_mask,token_type_ids = length_masks(lens, n_a, ids.shape[1])
+        inputs = attention_mask,token_type_ids,None if indices is None else Unpadded(indices, attention_mask)
+        logits = mlm_logits(self.generator, masked, slots, *inputs)
         log_probs,targets = logits.float().log_softmax(-1),ids.gather(1, slots)
         sampled = self.sample(logits, log_probs, targets)
         corrupted,is_replaced = corrupt(ids, slots, sampled)
         nll = -log_probs.gather(-1, targets[...,None]).squeeze(-1)
         preds = sampled if self.training else log_probs.argmax(-1)
-        return RTDOutput((nll,preds,sampled,corrupted,is_replaced,rtd_logits(self.discriminator, corrupted, mask, types, where),real))
+        return RTDOutput((nll,preds,sampled,corrupted,is_replaced,rtd_logits(self.discriminator, corrupted, *inputs),attention_mask))
 
 # %% ../../nbs/3_objectives/03_rtd.ipynb #a6effa1f
 @dataclass(frozen=True)
@@ -169,11 +169,11 @@ class MaskTokens(Callback):
         self.tok,self.cfg = tok,check_mask_config(cfg)
         self.special = torch.tensor([tok.cls_token_id,tok.sep_token_id,tok.mask_token_id])
 
-    def mask(self, ids, lens, n_a, *where):
+    def mask(self, ids, lens, n_a, *indices):
         "What the model takes, and the weights of the slots."
         self.special = self.special.to(ids.device)
         masked,slots,weights = mask_tokens(ids, lens, self.special, self.tok.mask_token_id, self.cfg)
-        return (ids,lens,n_a,masked,slots,*where),weights
+        return (ids,lens,n_a,masked,slots,*indices),weights
 
     def before_batch(self):
         xb,weights = self.mask(*self.xb, *self.yb)

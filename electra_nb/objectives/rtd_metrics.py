@@ -166,7 +166,7 @@ class RTDEval(Callback):
         probe,is_replaced = corrupt(ids, slots, draws)
         at = torch.arange(ids.shape[1], device=ids.device)
         real = at<lens[:,None]
-        logits = rtd_logits(self.learn.model.discriminator, probe, real[:,None,None], ((at>=n_a[:,None]) & real).long())
+        logits = rtd_logits(self.learn.model.discriminator, probe, real, ((at>=n_a[:,None]) & real).long())
         self.gathered.add_probe(logits, is_replaced, real)
 
     def after_validate(self):

@@ -52,7 +52,7 @@ def _display(view):
 @torch.no_grad()
 def look(
     learn, # `Learner` with the objective of this notebook
-    batch, # (ids, lens, n_a), or (ids, lens, n_a, where)
+    batch, # (ids, lens, n_a), or (ids, lens, n_a, indices)
 ) -> tuple: # what the model took and what it gave
     "Mask one batch, run the model in evaluation mode, and restore its mode."
     training,device = learn.model.training,next(learn.model.parameters()).device

@@ -58,7 +58,7 @@ def token_positions(
 
 # %% ../../nbs/1_text/07_batches.ipynb #10215bec
 class ExamplesDL:
-    "Batches `(ids, lens, n_a)` of packed examples, and with `unpad` also `where` their tokens are, as a fastai data loader."
+    "Batches `(ids, lens, n_a)` of packed examples, and with `unpad` also the `indices` of their tokens, as a fastai data loader."
     def __init__(self,
         examples:Examples, # the rows
         bs:int=128, # rows in a batch
@@ -68,7 +68,7 @@ class ExamplesDL:
         start:int=0, # number of the first batch of the next pass
         device:str='cpu', # where batches go
         prefetch:int=None, # batches to have ready in advance, gathered by a thread into pinned memory; None: 2 on a GPU, else 0
-        unpad:int=0, # also hand out where the tokens are, in a multiple of so many places (`token_positions`); 0: don't
+        unpad:int=0, # also give the `indices` of the tokens, their number a multiple of this (`token_positions`); 0: do not
     ):
         if bs<1: raise ValueError(f"bs={bs}: a batch needs at least one row")
         if shuffle and len(examples)<bs: raise ValueError(f"there are {len(examples)} training rows, fewer than one batch of {bs}: take more text or a smaller bs")
