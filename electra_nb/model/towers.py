@@ -110,12 +110,15 @@ def electra_configs(
     return ElectraConfig(**gen, **common),disc_cfg
 
 # %% ../../nbs/2_model/01_towers.ipynb #a7141a45
+def _train_padding(tower): tower.base_model.embeddings.word_embeddings.padding_idx = None
+
 def tie_towers(
     gen:ElectraForMaskedLM,
     disc:ElectraForPreTraining,
     tie:str='embeddings', # 'embeddings', 'all' or 'none'
 ) -> None:
     "Let the generator share parts of the discriminator, in place."
+    for tower in (gen,disc): _train_padding(tower)
     if tie=='all': gen.electra = disc.electra
     if tie=='embeddings': gen.electra.embeddings = disc.electra.embeddings
     gen.generator_lm_head.weight = gen.electra.embeddings.word_embeddings.weight
@@ -146,6 +149,7 @@ def mlm_tower(
     "One tower of the discriminator's size with a vocabulary head."
     tower = ElectraForMaskedLM(electra_configs(replace(cfg, tie='all'), vocab_size, pad_id)[1])
     _initialize(tower, cfg)
+    _train_padding(tower)
     return tower
 
 # %% ../../nbs/2_model/01_towers.ipynb #d00362c9
