@@ -86,11 +86,11 @@ def test_checkpoints(name):
         at = torch.arange(ids.shape[1])
         real = at<lens[:,None]
         types = ((at>=n_a[:,None]) & real).long()
-        logits = mlm_logits(gen, masked, slots, real[:,None,None], types)
+        logits = mlm_logits(gen, masked, slots, real, types)
         on = (torch.arange(slots.shape[1])<n_used(lens, ids.shape[1], config['mask_prob'])[:,None]).numpy()
         close(logits.numpy()[on], z['mlm_logits'][on], 2e-5, 'mlm_logits')
         for tower,key,x in ((gen,'generator',masked),(disc,'electra',torch.from_numpy(z['corrupted_ids']).long())):
-            last = encode(tower.electra, x, real[:,None,None], types)
+            last = encode(tower.electra, x, real, types)
             close(last.numpy()[real.numpy()], z[f'{key}/all_layers'][-1][real.numpy()], 2e-5, key)
 
 ties = dict(tied_generator='all', untied_embeddings='none')

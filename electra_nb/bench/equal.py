@@ -38,7 +38,7 @@ def check_equal(
     recipe:Recipe,
     tok, # tokenizer of the rows
     rows:tuple, # training and validation `Examples`
-    batch:tuple, # ids, lens, n_a, where
+    batch:tuple, # ids, lens, n_a, indices
     device:str='cpu', # 'cpu' or 'cuda'
 ) -> dict: # name -> relative differences of loss and gradients
     "Compare all variants without dropout; refuse to go on if they differ."

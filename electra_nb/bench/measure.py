@@ -51,7 +51,7 @@ class CountLists(TorchFunctionMode):
 # %% ../../nbs/bench/03_measure.ipynb #32839744
 def count_work(
     step:Callable, # of a batch
-    batch:tuple, # ids, lens, n_a, where
+    batch:tuple, # ids, lens, n_a, indices
 ) -> dict: # operations, synchronisations, flops, memory in bytes
     "Count what one step does."
     own,kept = {p.untyped_storage().data_ptr() for p in step.model.parameters()},{}
@@ -131,7 +131,7 @@ def typical_batch(
     recipe:Recipe, # rows in a batch
     device:str='cpu', # where it goes
     n:int=21, # batches to choose from
-) -> tuple: # ids, lens, n_a, where
+) -> tuple: # ids, lens, n_a, indices
     "The batch with the median number of tokens among the first ones."
     multiple = unpad_multiple(replace(recipe, unpad=True), examples, torch.device(device))
     batches = sorted(ExamplesDL(examples, recipe.bs, n, unpad=multiple), key=lambda b: int(b[1].sum()))

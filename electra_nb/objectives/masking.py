@@ -10,14 +10,15 @@ import torch
 from dataclasses import dataclass
 from torch import Tensor
 
-# %% ../../nbs/3_objectives/01_masking.ipynb #b451f32d
+# %% ../../nbs/3_objectives/01_masking.ipynb #9947d4c6
 @dataclass(frozen=True)
 class MaskConfig:
-    "How positions are chosen and hidden."
+    "How positions are chosen and masked."
     mask_prob:float=0.15 # share of the ids in a row that get a slot, above 0 and below 1 (Table 6; 0.25 for large)
     keep_prob:float=0.15 # share of the slots whose token stays visible to the generator (original code, not in the paper)
     replacement:bool=True # draw positions with replacement (original code); False: distinct positions (corrected)
 
+# %% ../../nbs/3_objectives/01_masking.ipynb #e73a9688
 def check_mask_config(
     cfg:MaskConfig,
 ) -> MaskConfig: # the same
@@ -26,7 +27,7 @@ def check_mask_config(
     if not 0<=cfg.keep_prob<1: raise ValueError(f"keep_prob={cfg.keep_prob} is a share: pass a number from 0 to below 1, such as 0.15")
     return cfg
 
-# %% ../../nbs/3_objectives/01_masking.ipynb #f499a9f3
+# %% ../../nbs/3_objectives/01_masking.ipynb #ba066b0a
 def n_slots(
     max_len:int, # length of a row
     prob:float=0.15, # share of ids with a slot
@@ -34,6 +35,7 @@ def n_slots(
     "Number of slots in every row (original code)."
     return min(max_len, max(1, int((prob+.005)*max_len)))
 
+# %% ../../nbs/3_objectives/01_masking.ipynb #81523631
 def n_used(
     lens:Tensor, # (bs,) ids in each row, special tokens included
     max_len:int, # length of a row
@@ -42,43 +44,43 @@ def n_used(
     "Number of slots that count, by the length of the text."
     return (lens.float()*prob).round().clamp(1, n_slots(max_len, prob)).long()
 
-# %% ../../nbs/3_objectives/01_masking.ipynb #73a69f24
+# %% ../../nbs/3_objectives/01_masking.ipynb #00c9e90e
 def candidates(
     ids:Tensor, # (bs, sl) token ids
     lens:Tensor, # (bs,) ids in each row
     special_ids:Tensor, # (k,) ids of [CLS], [SEP] and [MASK]
 ) -> Tensor: # (bs, sl) bool, True where a token may be chosen
     "The ordinary tokens of each row."
-    real = torch.arange(ids.shape[1], device=ids.device) < lens[:,None]
-    return real & ~torch.isin(ids, special_ids)
+    attention_mask = torch.arange(ids.shape[1], device=ids.device) < lens[:,None]
+    return attention_mask & ~torch.isin(ids, special_ids)
 
+# %% ../../nbs/3_objectives/01_masking.ipynb #1d71270e
 def draw_slots(
     cand:Tensor, # (bs, sl) bool, from `candidates`
     n:int, # slots in a row
     replacement:bool=True, # draw with replacement (original code)
 ) -> Tensor: # (bs, n) positions
     "Draw positions, all candidates being equally likely."
-    if replacement:
-        which = torch.rand(cand.shape[0], n, device=cand.device)*cand.sum(1, keepdim=True)
-        return torch.searchsorted(cand.cumsum(1).float(), which, right=True).clamp(max=cand.shape[1]-1)
-    return torch.rand(cand.shape, device=cand.device).masked_fill(~cand, -1.).topk(n, dim=1).indices
+    if not replacement: return torch.rand(cand.shape, device=cand.device).masked_fill(~cand, -1.).topk(n, dim=1).indices
+    which = torch.rand(cand.shape[0], n, device=cand.device)*cand.sum(1, keepdim=True)
+    found = torch.searchsorted(cand.cumsum(1).float(), which, right=True)
+    return found.clamp(max=cand.shape[1]-1)
 
 # %% ../../nbs/3_objectives/01_masking.ipynb #703322c8
 def apply_mask(
     ids:Tensor, # (bs, sl) token ids
     slots:Tensor, # (bs, n) drawn positions
     n_used:Tensor, # (bs,) slots that count
-    uniform:Tensor, # (bs, n) uniform draws in [0, 1); a token is hidden if its draw is below 1 - keep_prob
+    uniform:Tensor, # (bs, n) uniform draws in [0, 1); a token is masked if its draw is below 1 - keep_prob
     mask_id:int, # id of [MASK]
     keep_prob:float=0.15, # share of the slots whose token stays visible
 ) -> tuple: # masked ids (bs, sl), slots (bs, n) with 0 for those that are off, weights (bs, n) of 0 or 1
-    "Hide the tokens at the slots."
+    "Mask the tokens at the slots."
     on = torch.arange(slots.shape[1], device=ids.device) < n_used[:,None]
     slots = slots*on
     hide = torch.where(uniform<1-keep_prob, slots, 0)
-    first = ids[:,:1]
     masked = ids.scatter(1, hide, mask_id)
-    return torch.cat([first, masked[:,1:]], 1),slots,on.float()
+    return torch.cat([ids[:,:1], masked[:,1:]], 1),slots,on.float()
 
 # %% ../../nbs/3_objectives/01_masking.ipynb #aab8d014
 def mask_tokens(
@@ -88,7 +90,7 @@ def mask_tokens(
     mask_id:int, # id of [MASK]
     cfg:MaskConfig=MaskConfig(), # how to mask
 ) -> tuple: # masked ids (bs, sl), slots (bs, n), weights (bs, n)
-    "Choose positions afresh and hide them."
+    "Choose new positions and mask their tokens."
     n = n_slots(ids.shape[1], cfg.mask_prob)
     cand = candidates(ids, lens, special_ids)
     slots = draw_slots(cand, n, cfg.replacement)

@@ -5,15 +5,16 @@
 # %% auto #0
 __all__ = ['panels', 'MLMOutput', 'MLMModel', 'MLMLoss', 'MLMEval', 'mlm_headline', 'mlm_healthy', 'mlm_rows', 'MLM']
 
-# %% ../../nbs/3_objectives/08_mlm.ipynb #384f17ac
+# %% ../../nbs/3_objectives/08_mlm.ipynb #17050859
 from collections import namedtuple
 from dataclasses import dataclass
-from ..model.forward import mlm_logits
+from ..model.forward import length_masks, mlm_logits
 from ..model.towers import ModelConfig, electra_configs, mlm_tower
+from ..model.unpad import Unpadded
 from .contract import Curve, Evaluate, Panel, encoder_flops, table_metrics
 from .masking import MaskConfig, n_slots
 from .rtd import MaskTokens
-from .rtd_metrics import Sums, generator_metrics, generator_sums, log_frequency, real_and_types
+from .rtd_metrics import Sums, generator_metrics, generator_sums, log_frequency
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
@@ -24,7 +25,7 @@ class MLMOutput(namedtuple('MLMOutput', 'nll preds')):
     dump = () # nothing more to keep of a batch whose loss is not finite
     def rows(self, tok, xb, i, verdict=False): return mlm_rows(tok, xb, self, i)
 
-# %% ../../nbs/3_objectives/08_mlm.ipynb #0014e06f
+# %% ../../nbs/3_objectives/08_mlm.ipynb #84a98e52
 class MLMModel(nn.Module):
     "One tower that guesses."
     encoder = 'encoder'
@@ -43,10 +44,11 @@ class MLMModel(nn.Module):
         n_a:Tensor, # (bs,) ids in segment A
         masked:Tensor, # (bs, sl) ids with [MASK]
         slots:Tensor, # (bs, n) positions to guess
-        where:Tensor=None, # places to compute, see `Unpadded`; None: all, padding too
+        indices:Tensor=None, # positions to compute, see `model.unpad`; None: all, padding too
     ) -> MLMOutput:
-        real,types = real_and_types(ids, lens, n_a)
-        logits = mlm_logits(self.tower, masked, slots, real[:,None,None], types, where)
+        attention_mask,token_type_ids = length_masks(lens, n_a, ids.shape[1])
+        unpad = None if indices is None else Unpadded(indices, attention_mask)
+        logits = mlm_logits(self.tower, masked, slots, attention_mask, token_type_ids, unpad)
         log_probs,targets = logits.float().log_softmax(-1),ids.gather(1, slots)
         nll = -log_probs.gather(-1, targets[...,None]).squeeze(-1)
         return MLMOutput((nll,log_probs.argmax(-1)))

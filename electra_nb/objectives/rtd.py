@@ -6,16 +6,17 @@
 __all__ = ['panels', 'RTDOutput', 'RTDModel', 'tower_losses', 'LossConfig', 'JointLoss', 'MaskTokens', 'SampleTokens', 'RTDLoss',
            'rtd_headline', 'rtd_healthy', 'RTD']
 
-# %% ../../nbs/3_objectives/07_rtd.ipynb #3ba62ecd
+# %% ../../nbs/3_objectives/07_rtd.ipynb #4e2b29f6
 import torch, torch.nn.functional as F
 import electra_nb.objectives.show # chkstyle: ignore (gives data loaders `show_batch` and `show_results`)
 from collections import namedtuple
 from dataclasses import dataclass
-from ..model.forward import mlm_logits, rtd_logits
+from ..model.forward import length_masks, mlm_logits, rtd_logits
 from ..model.towers import ModelConfig, electra_configs, get_models
+from ..model.unpad import Unpadded
 from .contract import Curve, Panel, encoder_flops, table_metrics
 from .masking import MaskConfig, check_mask_config, mask_tokens, n_slots
-from .rtd_metrics import RTDEval, real_and_types
+from .rtd_metrics import RTDEval
 from .sampling import SampleConfig, corrupt, sample_tokens
 from .show import rtd_rows
 from fastai.callback.core import Callback
@@ -33,7 +34,7 @@ class RTDOutput(namedtuple('RTDOutput', _fields)):
     def __new__(cls, fields): return super().__new__(cls, *fields)
     def rows(self, tok, xb, i, verdict=False): return rtd_rows(tok, xb, self, i, verdict)
 
-# %% ../../nbs/3_objectives/07_rtd.ipynb #f6cdd576
+# %% ../../nbs/3_objectives/07_rtd.ipynb #9d8e6042
 class RTDModel(nn.Module):
     "Generator and discriminator as one module."
     encoder = 'discriminator'
@@ -53,18 +54,18 @@ class RTDModel(nn.Module):
         n_a:Tensor, # (bs,) ids in segment A
         masked:Tensor, # (bs, sl) ids with [MASK]
         slots:Tensor, # (bs, n) positions to guess
-        where:Tensor=None, # places to compute, see `Unpadded`; None: all, padding too
+        indices:Tensor=None, # positions to compute, see `model.unpad`; None: all, padding too
     ) -> RTDOutput:
-        real,types = real_and_types(ids, lens, n_a)
-        mask = real[:,None,None]
-        logits = mlm_logits(self.generator, masked, slots, mask, types, where)
+        attention_mask,token_type_ids = length_masks(lens, n_a, ids.shape[1])
+        inputs = attention_mask,token_type_ids,None if indices is None else Unpadded(indices, attention_mask)
+        logits = mlm_logits(self.generator, masked, slots, *inputs)
         log_probs,targets = logits.float().log_softmax(-1),ids.gather(1, slots)
         sampled = self.sample(logits, log_probs, targets)
         corrupted,is_replaced = corrupt(ids, slots, sampled)
         nll = -log_probs.gather(-1, targets[...,None]).squeeze(-1)
         preds = sampled if self.training else log_probs.argmax(-1)
-        verdicts = rtd_logits(self.discriminator, corrupted, mask, types, where)
-        return RTDOutput((nll,preds,sampled,corrupted,is_replaced,verdicts,real))
+        verdicts = rtd_logits(self.discriminator, corrupted, *inputs)
+        return RTDOutput((nll,preds,sampled,corrupted,is_replaced,verdicts,attention_mask))
 
 # %% ../../nbs/3_objectives/07_rtd.ipynb #ee003005
 def tower_losses(
@@ -100,7 +101,7 @@ class JointLoss:
         self.last = dict(gen_loss=gen.detach(), disc_loss=disc.detach())
         return self.cfg.gen_weight*gen+self.cfg.disc_weight*disc
 
-# %% ../../nbs/3_objectives/07_rtd.ipynb #100ff5af
+# %% ../../nbs/3_objectives/07_rtd.ipynb #ebf45794
 class MaskTokens(Callback):
     "Mask fresh positions in every batch."
     def __init__(self,
@@ -110,11 +111,11 @@ class MaskTokens(Callback):
         self.tok,self.cfg = tok,check_mask_config(cfg)
         self.special = torch.tensor([tok.cls_token_id,tok.sep_token_id,tok.mask_token_id])
 
-    def mask(self, ids, lens, n_a, *where):
+    def mask(self, ids, lens, n_a, *indices):
         "What the model takes, and the weights of the slots."
         self.special = self.special.to(ids.device)
         masked,slots,weights = mask_tokens(ids, lens, self.special, self.tok.mask_token_id, self.cfg)
-        return (ids,lens,n_a,masked,slots,*where),weights
+        return (ids,lens,n_a,masked,slots,*indices),weights
 
     def before_batch(self):
         xb,weights = self.mask(*self.xb, *self.yb)

@@ -4,12 +4,11 @@
 
 # %% auto #0
 __all__ = ['sanity', 'base_rate_loss', 'Sums', 'generator_sums', 'generator_metrics', 'discriminator_sums',
-           'discriminator_metrics', 'RTDMetrics', 'sanity_sums', 'sanity_metrics', 'log_frequency', 'real_and_types',
-           'RTDEval']
+           'discriminator_metrics', 'RTDMetrics', 'sanity_sums', 'sanity_metrics', 'log_frequency', 'RTDEval']
 
-# %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #0ab5222b
+# %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #3b6922f9
 import math, torch
-from ..model.forward import rtd_logits
+from ..model.forward import length_masks, rtd_logits
 from .contract import Evaluate
 from .roc import label_counts, logit_bins, recall_at, roc_area, tf_thresholds
 from .sampling import corrupt
@@ -147,24 +146,14 @@ def sanity_metrics(
     shares = {k:s[k]/s['real_tokens'] for k in ('wrong_labels','outside','on_padding')}
     return dict(shares, padded_loss=s['padded_loss']/s['batches'])
 
-# %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #d619380d
+# %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #9e303744
 def log_frequency(
     unigram:Tensor, # (v,) frequency of each id
 ) -> Tensor: # (v,)
     "Logarithms of frequencies; ids that never occur get half of the smallest one."
     return unigram.clamp(min=unigram[unigram>0].min()/2).log()
 
-def real_and_types(
-    ids:Tensor, # (bs, sl) token ids
-    lens:Tensor, # (bs,) ids in each row
-    n_a:Tensor, # (bs,) ids in segment A
-) -> tuple: # attention_mask (bs, sl) bool, token_type_ids (bs, sl)
-    "Which places hold tokens, and which of them belong to segment B."
-    at = torch.arange(ids.shape[1], device=ids.device)
-    real = at<lens[:,None]
-    return real,((at>=n_a[:,None]) & real).long()
-
-# %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #f3df89bf
+# %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #7e188669
 class RTDEval(Evaluate):
     "Gather `RTDMetrics` in validation."
     def __init__(self,
@@ -193,8 +182,8 @@ class RTDEval(Evaluate):
         "Count the discriminator's verdicts on words drawn by frequency."
         draws = torch.multinomial(self.unigram.float(), slots.numel(), replacement=True).view_as(slots)
         probe,is_replaced = corrupt(ids, slots, draws)
-        real,types = real_and_types(ids, *self.xb[1:3])
-        logits = rtd_logits(self.learn.model.discriminator, probe, real[:,None,None], types)
+        real,types = length_masks(*self.xb[1:3], ids.shape[1])
+        logits = rtd_logits(self.learn.model.discriminator, probe, real, types)
         self.metrics.count('probe', logits, is_replaced, real.float(), logit_bins)
 
     def compute(self): return self.metrics.compute() if self.metrics.counts else {}

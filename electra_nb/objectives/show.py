@@ -11,49 +11,49 @@ from ..text.batches import ExamplesDL
 from fastcore.basics import patch
 from transformers import PreTrainedTokenizerFast
 
-# %% ../../nbs/3_objectives/02_show.ipynb #0230bf32
+# %% ../../nbs/3_objectives/02_show.ipynb #5bfe16aa
 _styles = dict(masked=('·','·','#8884','90'), replaced=('*','*','#e6690088','33'), same=('=','=','#0080ff66','34'), detected=('*','*','#0080ff88','34'),
     missed=('*','?','#e6690088','33'), alarm=('!','!','#ccaa0066','35')) # signs before and after, background, terminal colour
 
+def _sign(t, k): return f'{_styles[k][0]}{t}{_styles[k][1]}' if k else t
+def _ansi(t, k): return f'\x1b[1;{_styles[k][3]}m{_sign(t, k)}\x1b[0m' if k else t
+def _html(t, k):
+    word = html.escape(_sign(t, k))
+    return f'<span title="{k}" style="background:{_styles[k][2]};border-radius:3px">{word}</span>' if k else word
+
+# %% ../../nbs/3_objectives/02_show.ipynb #dbc23a22
+def _words(tokens, kinds, mark):
+    out = []
+    for t,k in zip(tokens, kinds):
+        s = mark(t.removeprefix('##'), k)
+        if t.startswith('##') and out: out[-1] += s
+        else: out.append(s)
+    return ' '.join(out)
+
+# %% ../../nbs/3_objectives/02_show.ipynb #47f0ab1b
 class TokenView:
     "Texts whose tokens are marked by kind: with signs, and coloured in notebooks and terminals."
     def __init__(self,
         rows:list, # (name, tokens, kinds): strings and keys of `_styles`, or None
     ): self.rows = rows
 
-    def _words(self, tokens, kinds, mark):
-        out = []
-        for t,k in zip(tokens, kinds):
-            s = mark(t.removeprefix('##'), k) if k else html.escape(t.removeprefix('##')) if mark==self._html else t.removeprefix('##')
-            if t.startswith('##') and out: out[-1] += s
-            else: out.append(s)
-        return ' '.join(out)
-
-    def _html(self, t, k): return f'<span title="{k}" style="background:{_styles[k][2]};border-radius:3px">{html.escape(self._sign(t, k))}</span>'
-    def _ansi(self, t, k): return f'\x1b[1;{_styles[k][3]}m{self._sign(t, k)}\x1b[0m'
-    def _sign(self, t, k): return f'{_styles[k][0]}{t}{_styles[k][1]}'
-
     def _repr_html_(self):
-        cells = ''.join(f'<tr><th style="text-align:left">{n}</th><td style="text-align:left">{self._words(t, k, self._html)}</td></tr>' for n,t,k in self.rows)
-        return f'<table>{cells}</table>'
+        left = 'style="text-align:left"'
+        cells = [f'<tr><th {left}>{n}</th><td {left}>{_words(t, k, _html)}</td></tr>' for n,t,k in self.rows]
+        return f"<table>{''.join(cells)}</table>"
 
     def __str__(self):
-        mark = self._ansi if sys.stdout.isatty() and 'NO_COLOR' not in os.environ else self._sign
+        mark = _ansi if sys.stdout.isatty() and 'NO_COLOR' not in os.environ else _sign
         width = max(len(n) for n,_,_ in self.rows)
-        return '\n'.join(f'{n:<{width}}  {self._words(t, k, mark)}' for n,t,k in self.rows)
+        return '\n'.join(f'{n:<{width}}  {_words(t, k, mark)}' for n,t,k in self.rows)
     __repr__ = __str__
 
-# %% ../../nbs/3_objectives/02_show.ipynb #780b9f94
-def _display(view):
-    shell = sys.modules.get('IPython') and sys.modules['IPython'].get_ipython()
-    if shell: sys.modules['IPython'].display.display(view)
-    else: print(view)
-
+# %% ../../nbs/3_objectives/02_show.ipynb #5383c465
 @torch.no_grad()
 def look(
-    learn, # `Learner` with the objective of this notebook
-    batch, # (ids, lens, n_a), or (ids, lens, n_a, where)
-) -> tuple: # what the model took and what it gave
+    learn, # `Learner` with an objective that has `MaskTokens`
+    batch, # (ids, lens, n_a), or (ids, lens, n_a, indices)
+) -> tuple: # what the model took and what it returned
     "Mask one batch, run the model in evaluation mode, and restore its mode."
     training,device = learn.model.training,next(learn.model.parameters()).device
     xb,_ = learn.mask_tokens.mask(*(o.to(device) for o in batch))
@@ -62,25 +62,39 @@ def look(
     learn.model.train(training)
     return xb,out
 
+# %% ../../nbs/3_objectives/02_show.ipynb #6f2aec68
+_verdicts = {(True,True):'detected', (True,False):'missed', (False,True):'alarm', (False,False):None}
+
 def rtd_rows(
     tok:PreTrainedTokenizerFast, # to write ids as words
     xb:tuple, # what the model took
-    out, # what it gave, `RTDOutput`
+    out, # what it returned, `RTDOutput`
     i:int, # row of the batch
-    verdict:bool=False, # show the discriminator's verdict
+    verdict:bool=False, # show the discriminator's answer
 ) -> list: # rows for `TokenView`
-    "The versions of a text, and its labels or the verdict on it."
+    "The versions of a text, and its labels or the answer to it."
     ids,lens,_,masked,slots = (o[i].tolist() for o in xb[:5])
-    words = lambda x: tok.convert_ids_to_tokens(x[1:lens])
-    rep,said,at = out.is_replaced[i].tolist(),(out.logits[i]>0).tolist(),set(slots)-{0}
-    kinds = ['detected' if r and s else 'missed' if r else 'alarm' if s else None for r,s in zip(rep, said)] if verdict else \
-        ['replaced' if r else 'same' if j in at else None for j,r in enumerate(rep)]
-    rows = [('original', words(ids), [None]*(lens-1)), ('masked', words(masked), ['masked' if m!=o else None for m,o in zip(masked, ids)][1:lens]),
-        ('corrupted', words(out.corrupted[i].tolist()), kinds[1:lens])]
-    labels = ('labels', ['replaced' if r else '·' for r in rep[1:lens]], ['replaced' if r else None for r in rep[1:lens]])
-    return rows if verdict else [*rows,labels]
+    replaced,positive = out.is_replaced[i].tolist(),(out.logits[i]>0).tolist()
+    kinds = ['replaced' if r else 'same' if j in slots and j>0 else None for j,r in enumerate(replaced)]
+    if verdict: kinds = [_verdicts[pair] for pair in zip(replaced, positive)]
+    row = lambda name,x,kinds: (name, tok.convert_ids_to_tokens(x[1:lens]), kinds[1:lens])
+    changed = ['masked' if m!=o else None for m,o in zip(masked, ids)]
+    rows = [row('original', ids, [None]*lens), row('masked', masked, changed), row('corrupted', out.corrupted[i].tolist(), kinds)]
+    labels = ['replaced' if r else None for r in replaced[1:lens]]
+    return rows if verdict else [*rows,('labels', [l or '·' for l in labels], labels)]
 
-# %% ../../nbs/3_objectives/02_show.ipynb #270c557e
+# %% ../../nbs/3_objectives/02_show.ipynb #b40a0e03
+def _display(rows):
+    view,shell = TokenView(rows),sys.modules.get('IPython') and sys.modules['IPython'].get_ipython()
+    if shell: sys.modules['IPython'].display.display(view)
+    else: print(view)
+
+def _show(dl, batch, max_n, verdict):
+    xb,out = look(dl.learner, batch)
+    tok = dl.learner.mask_tokens.tok
+    _display([r for i in range(min(max_n, len(xb[0]))) for r in out.rows(tok, xb, i, verdict)])
+
+# %% ../../nbs/3_objectives/02_show.ipynb #f0a1a04d
 @patch
 def show_batch(self:ExamplesDL,
     b=None, # batch; None: the first one
@@ -88,16 +102,15 @@ def show_batch(self:ExamplesDL,
     **kwargs,
 ):
     "Show texts as the two towers see them."
-    xb,out = look(self.learner, b or self.one_batch())
-    _display(TokenView([r for i in range(min(max_n, len(xb[0]))) for r in out.rows(self.learner.mask_tokens.tok, xb, i)]))
+    _show(self, b or self.one_batch(), max_n, verdict=False)
 
+# %% ../../nbs/3_objectives/02_show.ipynb #108c876c
 @patch
 def show_results(self:ExamplesDL,
     b, # batch
-    outs=None, # predictions that `Learner.show_results` hands over; made afresh here, together with the masks
+    outs=None, # predictions that `Learner.show_results` passes; they are computed anew here, together with the masks
     max_n:int=2, # texts to show
     **kwargs,
 ):
     "Show what the discriminator detected, missed and raised by mistake."
-    xb,out = look(self.learner, b)
-    _display(TokenView([r for i in range(min(max_n, len(xb[0]))) for r in out.rows(self.learner.mask_tokens.tok, xb, i, verdict=True)]))
+    _show(self, b, max_n, verdict=True)

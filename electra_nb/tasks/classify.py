@@ -46,7 +46,7 @@ class Classifier(nn.Module):
     ) -> Tensor: # (bs, n_out)
         at = torch.arange(ids.shape[1], device=ids.device)
         real = at<lens[:,None]
-        h = encode(self.electra, ids, real[:,None,None], ((at>=n_a[:,None]) & real).long())
+        h = encode(self.electra, ids, real, ((at>=n_a[:,None]) & real).long())
         return self.head(self.dropout(h[:,0]))
 
 # %% ../../nbs/6_tasks/04_classify.ipynb #da53c4dc
