@@ -52,7 +52,7 @@ def load_data(
     if idle: raise ValueError(f"{', '.join(idle)} would have no effect without data=: they describe your own rows")
     if names is None: return [library_task()]
     found = dict(parse_tasks(names))
-    before = {tasks[n].after for n in found if first and tasks[n].after}
+    before = {tasks[n].intermediate for n in found if first and tasks[n].intermediate}
     if first and not before: raise ValueError(f"mnli_first would have no effect on {', '.join(found)}")
     found = {**{n:found.get(n, {}) for n in before}, **found}
     return [_whole(load_task(n, glue_dir, files)) for n,files in found.items()]
@@ -90,7 +90,7 @@ def _features(data, tok, cfg):
 # %% ../nbs/7_study/06_finetuning.ipynb #db5bef31
 def _jobs(data, seeds, starts, out, first):
     "The runs that the ledger does not have."
-    lines,after = read_ledger(out),data.task.after if first else ''
+    lines,after = read_ledger(out),data.task.intermediate if first else ''
     check_rows(lines, data)
     done,jobs = {(r['start'],r['seed']) for r in lines if r['task']==data.name},[]
     for start in starts:

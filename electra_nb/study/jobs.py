@@ -16,7 +16,7 @@ from ..tasks.classify import Classifier, load_classifier, load_encoder, random_e
 from .kept import run_name, write_predictions
 from ..commands import quiet
 from ..training.folder import versions
-from ..tasks.scores import failure, guess, score
+from ..tasks.scores import failure, majority_baseline, score
 from ..tasks.learner import FinetuneConfig, dev_predictions, fit_task, task_learner
 from ..tasks.glue import TaskData
 from multiprocessing import get_context, parent_process
@@ -45,15 +45,15 @@ def run_once(
     learn,task = task_learner(data, feats, electra, cfg, seed, device),data.task
     fitted,scores = fit_task(learn, cfg, f'{data.name}, seed {seed}' if bar and not quiet() else ''),{}
     for s,f in feats.items():
-        if s=='train' or f.rows.y is None: continue
+        if s=='train' or f.rows.labels is None: continue
         act,pred = dev_predictions(learn, f)
-        scores[s] = score(task.metrics, f.rows.y, pred)
+        scores[s] = score(task.metrics, f.rows.labels, pred)
         write_predictions(out/'predictions'/f'{run_name(data.name, start, seed)}-{s}.tsv', task, f.rows, act, pred)
-        if s=='dev': bad = failure(task, f.rows.y, pred, fitted['loss'])
+        if s=='dev': bad = failure(task, f.rows.labels, pred, fitted['loss'])
     value = None if bad=='diverged' else scores['dev'][task.metrics[0]]
     if bad=='constant' and not math.isfinite(value): value = 0. # a correlation with a constant is undefined, and counts as none
-    by_guess = guess(task, feats['train'].y.numpy(), feats['dev'].rows.y)
-    line = dict(task=data.name, start=start, seed=seed, metric=task.metrics[0], score=value, failure=bad, guess=round(by_guess, 4), scores=scores, **fitted)
+    baseline = majority_baseline(task, feats['train'].y.numpy(), feats['dev'].rows.labels)
+    line = dict(task=data.name, start=start, seed=seed, metric=task.metrics[0], score=value, failure=bad, guess=round(baseline, 4), scores=scores, **fitted)
     where = dict(device=torch.cuda.get_device_name() if device=='cuda' else 'CPU', versions=versions(), date=datetime.now(timezone.utc).strftime('%Y-%m-%d %H:%M'))
     line.update(n={s:len(f) for s,f in feats.items()}, rows=data.fingerprint(), replaced=data.replaced, glue=bool(task.folder), recipe=asdict(cfg), **where)
     return line,learn

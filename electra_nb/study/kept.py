@@ -12,7 +12,7 @@ from dataclasses import asdict
 from ..tasks.classify import TaskLoss, encoder_tokenizer, load_classifier, save_classifier
 from ..tasks.features import Features, FeaturesDL
 from ..files import read_json, atomic_file
-from ..tasks.glue import Rows, Task, TaskData
+from ..tasks.glue import TextSplit, Task, TaskData
 from pathlib import Path
 
 # %% ../../nbs/7_study/03_kept.ipynb #4eb03e50
@@ -101,14 +101,14 @@ def prune_models(
 def write_predictions(
     path:Path, # .tsv to write
     task:Task,
-    rows:Rows, # with labels
+    rows:TextSplit, # with labels
     act:np.ndarray, # probabilities (n, labels), or scores (n,)
     pred:np.ndarray, # (n,) label ids or scores
 ) -> None:
     "Labels, predictions and probabilities of a split, row by row."
     path.parent.mkdir(parents=True, exist_ok=True)
     name = lambda v: task.labels[int(v)] if task.labels else f'{float(v):.5f}'
-    columns = dict(label=map(name, rows.y), prediction=map(name, pred), **{f'p_{l}':act[:,i].round(6) for i,l in enumerate(task.labels)})
+    columns = dict(label=map(name, rows.labels), prediction=map(name, pred), **{f'p_{l}':act[:,i].round(6) for i,l in enumerate(task.labels)})
     table = pd.DataFrame({k:list(v) for k,v in columns.items()})
     atomic_file(path, table.to_csv(sep='\t', index_label='index'))
 
@@ -123,7 +123,7 @@ def saved_task(
 @torch.inference_mode()
 def answer(
     folder:Path, # of a kept model
-    rows:Rows, # texts
+    rows:TextSplit, # texts
     device:str='cpu', # 'cpu' or 'cuda'
     bs:int=64, # texts in a batch
 ) -> np.ndarray: # (n, labels) probabilities, or (n,) scores

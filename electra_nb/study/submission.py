@@ -23,7 +23,7 @@ def answer_file(
     return 'index\tprediction\n'+''.join(f'{i}\t{w}\n' for i,w in enumerate(words))
 
 # %% ../../nbs/7_study/02_submission.ipynb #956587b1
-official_files = {s.submit:(k,s.n) for k,t in tasks.items() for s in t.splits.values() if s.submit} # name -> (task, rows)
+official_files = {s.submission_file:(k,s.n) for k,t in tasks.items() for s in t.splits.values() if s.submission_file} # name -> (task, rows)
 
 def check_answers(
     name:str, # of the file

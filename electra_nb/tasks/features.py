@@ -9,7 +9,7 @@ __all__ = ['cut_pair', 'Features', 'bucketed', 'FeaturesDL']
 import numpy as np, torch
 from ..text.batches import ExamplesDL
 from ..text.examples import gather_rows
-from .glue import Rows
+from .glue import TextSplit
 from ..text.tokenizer import line_encoder
 from transformers import PreTrainedTokenizerFast
 
@@ -36,7 +36,7 @@ def _encode(encode, texts):
 class Features:
     "Rows of ids with their labels."
     def __init__(self,
-        rows:Rows, # texts
+        rows:TextSplit, # texts
         tok:PreTrainedTokenizerFast, # of the encoder
         max_len:int=128, # ids in a row at most, special tokens included (original code)
     ):
@@ -44,7 +44,7 @@ class Features:
         if not len(rows): raise ValueError("there are no rows")
         encode,cls,sep = line_encoder(tok),tok.cls_token_id,tok.sep_token_id
         out,self.n_a,self.n_cut = [],np.zeros(len(rows), np.int64),0
-        for i,(a,b) in enumerate(zip(_encode(encode, rows.a), _encode(encode, rows.b) if rows.b else [[]]*len(rows))):
+        for i,(a,b) in enumerate(zip(_encode(encode, rows.text_a), _encode(encode, rows.text_b) if rows.text_b else [[]]*len(rows))):
             x,y = cut_pair(len(a), len(b), max_len-3) if b else (min(len(a), max_len-2),0)
             self.n_cut += x+y<len(a)+len(b)
             self.n_a[i] = x+2
@@ -52,7 +52,7 @@ class Features:
         self.rows,self.tok,self.max_len = rows,tok,max_len
         self.lens = np.array([len(o) for o in out])
         self.offsets,self.ids = np.concatenate([[0], self.lens.cumsum()]),np.array([i for o in out for i in o], dtype=np.uint32)
-        self.y = torch.zeros(len(rows), dtype=torch.long) if rows.y is None else torch.from_numpy(rows.y)
+        self.y = torch.zeros(len(rows), dtype=torch.long) if rows.labels is None else torch.from_numpy(rows.labels)
 
     def __getstate__(self): return {**self.__dict__, 'y':self.y.numpy()} # another process gets the numbers, not shared memory
     def __setstate__(self, state): self.__dict__.update(state, y=torch.from_numpy(state['y']))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from ..commands import logger
 from ..text.reading import read_lines
-from .glue import Rows, Split, Task, TaskData, label_ids, tasks
+from .glue import TextSplit, Split, Task, TaskData, label_ids, tasks
 from ..text.docstrings import libraries, library_docs
 from pathlib import Path
 from xxhash import xxh3_64_intdigest
@@ -23,9 +23,9 @@ from xxhash import xxh3_64_intdigest
 class Table:
     "Columns of equal length."
     columns:dict # name -> list of values
-    places:list # of each row, for messages
+    locations:list # of each row, for messages
     name:str # of the file, without its folder
-    def __len__(self): return len(self.places)
+    def __len__(self): return len(self.locations)
 
 def _quoted(cells):
     "Is this how a program writes quoted cells?"
@@ -55,12 +55,12 @@ def _read_csv(path):
     twice = [n for n,k in Counter(names).items() if k>1]
     if not names: raise ValueError(f"{path} is empty")
     if twice: raise ValueError(f"{path}: two columns are named {twice[0]!r} in the first line: {', '.join(names)[:200]}")
-    columns,places = {n:[] for n in names},[]
+    columns,locations = {n:[] for n in names},[]
     for i,cells in rows:
         if len(cells)!=len(names): raise ValueError(f"{name}:{i}: {len(cells)} cells, but the first line names {len(names)} columns ({', '.join(names)[:200]}). A text with the separator in it needs quotes.")
-        places.append(f'{name}:{i}')
+        locations.append(f'{name}:{i}')
         for n,c in zip(names, cells): columns[n].append(c)
-    return Table(columns, places, name)
+    return Table(columns, locations, name)
 
 def _read_jsonl(path):
     rows,name = [],Path(path).name
@@ -133,7 +133,7 @@ def _missing(v): return v is None or v!=v or (isinstance(v, str) and v.strip() i
 def _need(table, column, kind):
     "Refuse empty cells."
     no_text = lambda v: not (isinstance(v, str) and v.strip())
-    bad = [p for v,p in zip(table.columns[column], table.places) if (no_text if kind=='text' else _missing)(v)]
+    bad = [p for v,p in zip(table.columns[column], table.locations) if (no_text if kind=='text' else _missing)(v)]
     if bad: raise ValueError(f"{bad[0]}: no {kind} in column {column!r} ({len(bad)} such row(s) of {len(table)}): fill or delete them")
 
 def _is_score(values):
@@ -176,14 +176,14 @@ def dev_split(
 def table_rows(
     table:Table,
     task:Task, # names of the columns, labels
-) -> Rows:
+) -> TextSplit:
     "Texts and labels of a table; empty cells and unknown labels are refused."
     for c in (*task.text,task.label):
         if c not in table.columns: raise ValueError(f"{table.name}: no column {c!r}, as in the training rows; columns there: {', '.join(table.columns)}")
     for c in task.text: _need(table, c, 'text')
     _need(table, task.label, 'label')
     texts = [table.columns[c] for c in task.text]
-    return Rows(list(texts[0]), list(texts[1]) if len(texts)>1 else None, label_ids(_words(table.columns[task.label]), task, table.places), table.name)
+    return TextSplit(list(texts[0]), list(texts[1]) if len(texts)>1 else None, label_ids(_words(table.columns[task.label]), task, table.locations), table.name)
 
 # %% ../../nbs/6_tasks/02_labels.ipynb #b4bc38eb
 def _number(v):
@@ -200,10 +200,10 @@ def _task(tables, text, label, classes):
 
 def _split(rows, by_label, share):
     "Hold out a share of rows."
-    held = dev_split([' '.join(t) for t in zip(rows.a, rows.b or ['']*len(rows))], rows.y.tolist() if by_label else [0]*len(rows), share)
+    held = dev_split([' '.join(t) for t in zip(rows.text_a, rows.text_b or ['']*len(rows))], rows.labels.tolist() if by_label else [0]*len(rows), share)
     if not held.any(): raise ValueError(f"{rows.source} has too few rows ({len(rows)}) to hold some out: pass more, or a file with dev=")
     pick = lambda xs,at: None if xs is None else [x for x,k in zip(xs, at) if k]
-    return {k:Rows(pick(rows.a, at), pick(rows.b, at), rows.y[at], rows.source) for k,at in dict(train=~held, dev=held).items()}
+    return {k:TextSplit(pick(rows.text_a, at), pick(rows.text_b, at), rows.labels[at], rows.source) for k,at in dict(train=~held, dev=held).items()}
 
 # %% ../../nbs/6_tasks/02_labels.ipynb #79ba6c59
 def table_task(

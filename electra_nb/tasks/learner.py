@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FinetuneConfig', 'check_finetune_config', 'finetune_config', 'task_features', 'task_learner', 'WatchLoss',
-           'n_train_steps', 'fit_task', 'dev_predictions', 'worst', 'plot_confusion']
+           'n_train_steps', 'fit_task', 'dev_predictions', 'top_losses', 'plot_confusion']
 
 # %% ../../nbs/6_tasks/06_learner.ipynb #223b4dc6
 import time, torch
@@ -99,7 +99,7 @@ def task_features(
 ) -> dict: # split -> `Features`
     "Encode a task."
     rows = {k:data.splits[k] for k in splits if k in data.splits}
-    if 'train' in rows and data.task.swap and cfg.swap_pairs: rows['train'] = both_orders(rows['train'])
+    if 'train' in rows and data.task.symmetric and cfg.swap_pairs: rows['train'] = both_orders(rows['train'])
     return {k:Features(r, tok, cfg.max_len) for k,r in rows.items()}
 
 # %% ../../nbs/6_tasks/06_learner.ipynb #8aeaf93f
@@ -212,7 +212,7 @@ def dev_predictions(
     with learn.no_bar(): act,_ = learn.get_preds(dl=dl)
     return act.numpy(),learn.loss_func.decodes(act).numpy()
 
-def worst(
+def top_losses(
     learn:Learner, # trained
     n:int=10, # texts
 ) -> pd.DataFrame: # highest loss first
