@@ -8,7 +8,7 @@ __all__ = ['last_run', 'load_data', 'run_task', 'finetune', 'make_parser', 'cli'
 # %% ../nbs/7_study/06_finetuning.ipynb #f381bdb4
 import argparse, json, os, shutil, torch
 from dataclasses import asdict
-from .tasks.classify import encoder_tokenizer, load_encoder, weights_hash
+from .tasks.encoders import encoder_tokenizer, load_encoder, weights_hash
 from .commands import function_parser, run_command
 from .files import hash_texts
 from .study.statistics import append_line, read_ledger
@@ -21,8 +21,11 @@ from .training.optim import OptimConfig
 from .recipe import with_options, option_docs
 from .reports.study_pages import save_study_report
 from .study.study import Study
-from .tasks.learner import FinetuneConfig, finetune_config, task_features
-from .tasks.glue import TaskData, load_task, parse_tasks, tasks
+from .tasks.settings import FinetuneConfig, finetune_config
+from .tasks.learner import task_features
+from .tasks.rows import TaskData
+from .tasks.loading import load_task
+from .tasks.glue import parse_tasks, tasks
 from .text.tokenizer import tokenizer_fingerprint
 from filelock import FileLock, Timeout
 from pathlib import Path
@@ -222,7 +225,7 @@ def _run_study(source, tok, cfg, rows, seeds, starts, out, identity, keep, devic
     return study
 
 # %% ../nbs/7_study/06_finetuning.ipynb #4e4d3368
-_groups = dict(FinetuneConfig='fine-tuning (tasks.learner)', OptimConfig='optimizer (training.optim)')
+_groups = dict(FinetuneConfig='fine-tuning (tasks.settings)', OptimConfig='optimizer (training.optim)')
 
 def make_parser() -> argparse.ArgumentParser:
     "The parser of `electra_finetune`."

@@ -15,7 +15,7 @@ from ..files import read_json, atomic_file
 from ..commands import logger
 from ..recipe import check_names
 from .pages import page, rows, run_page, svg, tiles
-from ..tasks.learner import FinetuneConfig
+from ..tasks.settings import FinetuneConfig
 from fastcore.xml import Code, Details, Div, Figure, Footer, H2, P, Pre, Section, Small, Summary, Table, Td, Th, Tr
 from pathlib import Path
 

@@ -9,10 +9,12 @@ __all__ = ['check_study', 'claim_study', 'check_rows', 'run_name', 'best_seeds',
 # %% ../../nbs/7_study/03_kept.ipynb #ad569bbe
 import json, numpy as np, pandas as pd, shutil, torch
 from dataclasses import asdict
-from ..tasks.classify import TaskLoss, encoder_tokenizer, load_classifier, save_classifier
+from ..tasks.head import TaskLoss
+from ..tasks.encoders import encoder_tokenizer
+from ..tasks.twin import load_classifier, save_classifier
 from ..tasks.features import Features, FeaturesDL
 from ..files import read_json, atomic_file
-from ..tasks.glue import TextSplit, Task, TaskData
+from ..tasks.rows import TextSplit, Task, TaskData
 from pathlib import Path
 
 # %% ../../nbs/7_study/03_kept.ipynb #4eb03e50

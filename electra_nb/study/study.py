@@ -8,17 +8,22 @@ __all__ = ['Study']
 # %% ../../nbs/7_study/04_study.ipynb #f0370964
 import numpy as np, os, pandas as pd
 from dataclasses import replace
-from ..tasks.classify import encoder_tokenizer, load_classifier
+from ..tasks.encoders import encoder_tokenizer
+from ..tasks.twin import load_classifier
 from .statistics import compare, paper_table, plot_scores, read_ledger, summarize
 from ..files import read_json
 from .kept import answer, decide, saved_task
-from ..tasks.labels import read_table, table_rows
+from ..tasks.tables import read_table
+from ..tasks.labels import table_rows
 from ..training.device import pick_device
 from ..commands import logger
 from ..tasks.scores import score
 from .submission import write_submission
-from ..tasks.learner import FinetuneConfig, plot_confusion, task_features, task_learner, top_losses as _top_losses
-from ..tasks.glue import TextSplit, TaskData, load_task, read_split
+from ..tasks.settings import FinetuneConfig
+from ..tasks.results import plot_confusion, top_losses as _top_losses
+from ..tasks.learner import task_features, task_learner
+from ..tasks.rows import TextSplit, TaskData
+from ..tasks.loading import load_task, read_split
 from fastai.basics import Learner
 from fastcore.basics import patch
 from matplotlib.figure import Figure

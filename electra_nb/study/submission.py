@@ -9,7 +9,8 @@ __all__ = ['official_files', 'answer_file', 'check_answers', 'write_submission']
 import io, zipfile
 import numpy as np
 from ..files import atomic_file
-from ..tasks.glue import Task, tasks
+from ..tasks.rows import Task
+from ..tasks.glue import tasks
 from pathlib import Path
 
 # %% ../../nbs/7_study/02_submission.ipynb #02e90a1c
