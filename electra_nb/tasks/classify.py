@@ -5,9 +5,8 @@
 # %% auto #0
 __all__ = ['label_words', 'label_ids', 'score_values', 'Classify']
 
-# %% ../../nbs/6_tasks/08_classify.ipynb #750bf007
-import math, torch
-import numpy as np, pandas as pd
+# %% ../../nbs/6_tasks/08_classify.ipynb #790b7ffc
+import math, numpy as np, pandas as pd, torch
 from dataclasses import dataclass, replace
 from .features import Features
 from .head import Classifier, TaskLoss
@@ -34,7 +33,7 @@ def label_ids(
             f"known labels: {', '.join(task.labels[:20])}")
     return np.array([ids[v] for v in words], dtype=np.int64)
 
-# %% ../../nbs/6_tasks/08_classify.ipynb #add4138b
+# %% ../../nbs/6_tasks/08_classify.ipynb #3ecca764
 def score_values(
     values:list, # scores as they are in a table
     task:Task, # its scale
@@ -48,7 +47,7 @@ def score_values(
         if not lo<=out[i]<=hi: raise ValueError(f"{w}: score {v} in column {task.label!r} is outside {lo:g} to {hi:g}")
     return out
 
-# %% ../../nbs/6_tasks/08_classify.ipynb #ed6ed785
+# %% ../../nbs/6_tasks/08_classify.ipynb #843dbe60
 @dataclass(frozen=True)
 class Classify:
     "One label, or one score, for a text or a pair of texts."
@@ -69,13 +68,10 @@ class Classify:
     def model(self, encoder, dropout=0.1): return Classifier(encoder, self.n_out, dropout)
     def twin(self, model): return to_hf(model, self.task)
 
-# %% ../../nbs/6_tasks/08_classify.ipynb #6776b5a6
+# %% ../../nbs/6_tasks/08_classify.ipynb #e7dadece
 @patch
-def read(self:Classify,
-    table:Table,
-    labelled:bool=True, # the label column must be there; False: it is read if it is there
-) -> TextSplit:
-    "The rows of a table."
+def read(self:Classify, table:Table, labelled:bool=True) -> TextSplit:
+    "The rows of a table; with `labelled` the label column must be there, else it is read if it is there."
     t,columns = self.task,table.columns
     absent = [c for c in (*t.text,*([t.label] if labelled else [])) if c not in columns]
     if absent: raise ValueError(f"{table.name}: no column {absent[0]!r}; columns there: {', '.join(columns)}")
@@ -84,12 +80,10 @@ def read(self:Classify,
     a,*b = [list(columns[c]) for c in t.text]
     return TextSplit(a, b[0] if b else None, y, table.name, table.skipped)
 
-# %% ../../nbs/6_tasks/08_classify.ipynb #0ad76525
+# %% ../../nbs/6_tasks/08_classify.ipynb #c8412829
 @patch
-def rows_of(self:Classify,
-    texts, # strings, or pairs of strings; one or several
-) -> TextSplit:
-    "Rows without labels; other things than texts are refused."
+def rows_of(self:Classify, texts) -> TextSplit:
+    "Rows without labels, of strings or pairs of strings, one or several; other things are refused."
     if hasattr(texts, 'columns') or not hasattr(texts, '__iter__'):
         raise ValueError(f"texts={texts!r:.60}: pass a string, a pair, or a list of them, such as df['text'].tolist() for a column of a data frame")
     one = isinstance(texts, str) or (self.pair and len(texts)==2 and all(isinstance(t, str) for t in texts))
@@ -101,81 +95,59 @@ def rows_of(self:Classify,
     if not texts: raise ValueError("there is no text to predict")
     return TextSplit([t[0] for t in texts], [t[1] for t in texts]) if self.pair else TextSplit(texts)
 
-# %% ../../nbs/6_tasks/08_classify.ipynb #4041f531
+# %% ../../nbs/6_tasks/08_classify.ipynb #1fd925bb
 @patch
-def predict_proba(self:Classify,
-    out:torch.Tensor, # (n, n_out) outputs of the model
-) -> np.ndarray: # (n, n_out) probabilities, or (n,) scores
-    "What the outputs mean."
+def predict_proba(self:Classify, out:torch.Tensor) -> np.ndarray:
+    "(n, n_out) outputs of the model -> (n, n_out) probabilities, or (n,) scores"
     return self.loss.activation(out).detach().cpu().numpy()
 
 @patch
-def decode(self:Classify,
-    feats:Features, # n features
-    act:np.ndarray, # (n, …) from `predict_proba`
-) -> np.ndarray: # (rows, …)
-    "One answer for each row."
+def decode(self:Classify, feats:Features, act:np.ndarray) -> np.ndarray:
+    "(features, …) probabilities or scores -> (rows, …)"
     return act[np.unique(feats.row, return_index=True)[1]]
 
 @patch
-def to_labels(self:Classify,
-    act:np.ndarray, # (n, n_out) probabilities, or (n,) scores
-) -> np.ndarray: # (n,) label ids, or scores
-    "The likeliest label; a score as it is."
+def to_labels(self:Classify, act:np.ndarray) -> np.ndarray:
+    "(n, n_out) probabilities, or (n,) scores -> (n,) ids of the likeliest labels, or scores"
     return self.loss.decodes(act)
 
-# %% ../../nbs/6_tasks/08_classify.ipynb #30184099
+# %% ../../nbs/6_tasks/08_classify.ipynb #be808f53
 @patch
-def name(self:Classify,
-    v:float, # label id, or score
-    digits:int=2, # of a score
-) -> str:
-    "An answer in words."
-    return self.names[int(v)] if self.names else f'{float(v):.{digits}f}'
+def name(self:Classify, v) -> str:
+    "A label id, or a score, in words."
+    return self.names[int(v)] if self.names else f'{float(v):.2f}'
 
 @patch
-def answers(self:Classify,
-    act:np.ndarray, # from `predict_proba`
-) -> pd.DataFrame: # label and its probability, or score
-    "A table of answers."
+def answers(self:Classify, act:np.ndarray) -> pd.DataFrame:
+    "Each label and its probability, or each score."
     if not self.names: return pd.DataFrame(dict(score=act))
     return pd.DataFrame(dict(label=[self.names[i] for i in self.to_labels(act)], probability=act.max(1)))
 
 @patch
-def predictions(self:Classify,
-    rows:TextSplit, # with labels
-    act:np.ndarray, # from `predict_proba`
-) -> pd.DataFrame: # label, prediction, and the probability of each label
-    "Labels and predictions row by row, as a study keeps them."
-    if not self.task.labels: return pd.DataFrame({k:[f'{float(v):.5f}' for v in vs] for k,vs in dict(label=rows.labels, prediction=act).items()})
+def predictions(self:Classify, rows:TextSplit, act:np.ndarray) -> pd.DataFrame:
+    "Label, prediction and the probability of each label, row by row, as a study keeps them."
+    if not self.task.labels: return pd.DataFrame(dict(label=rows.labels, prediction=act)).map('{:.5f}'.format)
     words = np.array(self.task.labels, dtype=object)
     probs = {f'p_{l}':act[:,i].round(6) for i,l in enumerate(self.task.labels)}
     return pd.DataFrame(dict(label=words[rows.labels], prediction=words[self.to_labels(act)], **probs))
 
-# %% ../../nbs/6_tasks/08_classify.ipynb #52bff158
+# %% ../../nbs/6_tasks/08_classify.ipynb #b2db5217
 @patch
-def submission(self:Classify,
-    pred:np.ndarray, # (n,) label ids, or scores
-) -> list: # words of the answers
-    "Answers as a submission writes them."
+def submission(self:Classify, pred:np.ndarray) -> list:
+    "Answers as a submission writes them, from (n,) label ids or scores."
     if not np.isfinite(pred).all(): raise ValueError(f"{int((~np.isfinite(pred)).sum())} predictions are not finite: choose another run")
     if self.task.labels: return [self.task.labels[int(i)] for i in pred]
     return [f'{s:.3f}' for s in np.clip(pred, *self.task.scale)]
 
 @patch
-def allows(self:Classify,
-    word:str, # an answer
-) -> bool:
+def allows(self:Classify, word:str) -> bool:
     "Whether a submission may hold this answer."
     return word in self.task.labels if self.task.labels else self.task.scale[0]<=float(word)<=self.task.scale[1]
 
-# %% ../../nbs/6_tasks/08_classify.ipynb #1b4e179d
+# %% ../../nbs/6_tasks/08_classify.ipynb #a8882a01
 @patch
-def score(self:Classify,
-    rows:TextSplit, # with labels
-    pred:np.ndarray, # (n,) from `to_labels`
-) -> dict: # metric -> 0 to 100, -100 to 100 for correlations; NaN where undefined
-    "The metrics of the task."
+def score(self:Classify, rows:TextSplit, pred:np.ndarray) -> dict:
+    "The metrics of the task, from the labels of the rows and (n,) predictions."
     return score(self.task.metrics, rows.labels, pred)
 
 @patch
@@ -184,25 +156,18 @@ def table_metrics(self:Classify) -> list: # of fastai metrics
     kw = dict(dim_argmax=-1 if self.task.labels else None, to_np=True, invert_arg=True)
     return [AccumMetric(lambda y,p,m=m: 100*scorers[m](y, p), name=m, **kw) for m in self.task.metrics]
 
-# %% ../../nbs/6_tasks/08_classify.ipynb #ad7b0aec
+# %% ../../nbs/6_tasks/08_classify.ipynb #c5f1216e
 @patch
-def failure(self:Classify,
-    rows:TextSplit, # of the dev split
-    pred:np.ndarray, # (n,) predictions
-    loss:float, # mean training loss towards the end
-) -> str: # 'diverged', 'constant', or empty
-    "Name what went wrong in a run."
+def failure(self:Classify, rows:TextSplit, pred:np.ndarray, loss:float) -> str:
+    "'diverged', 'constant' or '', from the dev rows, (n,) predictions, and the mean training loss towards the end."
     if not (math.isfinite(loss) and np.isfinite(pred).all()): return 'diverged'
     if not self.task.labels: return 'constant' if pred.std()<.01*rows.labels.std() else ''
     return 'constant' if len(np.unique(pred))==1<len(np.unique(rows.labels)) else ''
 
-# %% ../../nbs/6_tasks/08_classify.ipynb #bad0fc95
+# %% ../../nbs/6_tasks/08_classify.ipynb #e78d6174
 @patch
-def majority_baseline(self:Classify,
-    train:TextSplit, # training rows
-    dev:TextSplit, # dev rows
-) -> float: # the task's score; 0 where it is undefined
-    "Score of always giving the same answer."
+def majority_baseline(self:Classify, train:TextSplit, dev:TextSplit) -> float:
+    "The task's score of always giving the same answer; 0 where it is undefined."
     answer = np.bincount(train.labels).argmax() if self.task.labels else train.labels.mean()
     s = self.score(dev, np.full(len(dev), answer, dtype=float))[self.task.metrics[0]]
     return 0. if math.isnan(s) else s

@@ -95,12 +95,11 @@ def random_encoder(
     disc.set_attn_implementation('sdpa')
     return disc.electra
 
-# %% ../../nbs/6_tasks/05_encoders.ipynb #967ba863
+# %% ../../nbs/6_tasks/05_encoders.ipynb #adea4540
 def weights_hash(
     module:nn.Module,
 ) -> str: # 32 hexadecimal digits
     "Changes with any weight."
     h = xxh3_128()
-    for k,v in sorted(module.state_dict().items()):
-        h.update(k.encode()+v.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    for k,v in sorted(module.state_dict().items()): h.update(k.encode()+v.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
     return h.hexdigest()

@@ -38,18 +38,16 @@ def row_ids(
     if n_b: ids += [*b[:n_b],tok.sep_token_id]
     return ids,n_a+2,n_a+n_b<len(a)+len(b)
 
-# %% ../../nbs/6_tasks/03_features.ipynb #62e77b18
-def check_unicode(
-    texts:list, # of a split
-) -> list: # the same
-    "Refuse a text that is no valid Unicode."
+# %% ../../nbs/6_tasks/03_features.ipynb #e7f18c88
+def check_unicode(texts):
+    "The same texts; one that is no valid Unicode is refused."
     for i,t in enumerate(texts):
         try: t.encode('utf-8')
         except UnicodeEncodeError as e:
             raise ValueError(f"text {i} is no valid Unicode ({e.reason} at letter {e.start}): mend or delete it") from None
     return texts
 
-# %% ../../nbs/6_tasks/03_features.ipynb #4124f73b
+# %% ../../nbs/6_tasks/03_features.ipynb #a19de7d1
 class Features:
     "Rows of ids with their labels."
     def __init__(self,
@@ -83,7 +81,7 @@ class Features:
         ids,lens = gather_rows(self.ids, self.offsets, at, self.tok.pad_token_id)
         return ids,lens,torch.from_numpy(self.n_a[at]),self.y[torch.from_numpy(np.asarray(at))]
 
-# %% ../../nbs/6_tasks/03_features.ipynb #da57dbf0
+# %% ../../nbs/6_tasks/03_features.ipynb #1f7e3c00
 def random_batches(
     lens:np.ndarray, # (n,) ids in each row
     bs:int, # rows in a batch
@@ -94,7 +92,7 @@ def random_batches(
     order = np.random.Generator(np.random.PCG64([seed, epoch])).permutation(len(lens))
     return [order[i:i+bs] for i in range(0, len(order), bs)]
 
-# %% ../../nbs/6_tasks/03_features.ipynb #9ee690b6
+# %% ../../nbs/6_tasks/03_features.ipynb #59bd86e9
 def length_batches(
     lens:np.ndarray, # (n,) ids in each row
     bs:int, # rows in a batch
@@ -114,7 +112,7 @@ def length_batches(
 
 batch_orders = dict(random=random_batches, length=length_batches)
 
-# %% ../../nbs/6_tasks/03_features.ipynb #3add0c3e
+# %% ../../nbs/6_tasks/03_features.ipynb #3e907856
 class FeaturesDL(ExamplesDL):
     "Batches `(ids, lens, n_a, y)` of labelled rows, as a fastai data loader; with `unpad` the positions of the tokens stand before `y`."
     def __init__(self,
@@ -138,6 +136,8 @@ class FeaturesDL(ExamplesDL):
     def per_pass(self): return -(-len(self.examples)//self.bs)
     @property
     def n(self): return len(self.examples)
+    @property
+    def vocab(self): return self.kind.names
     def get_idxs(self): return self._sorted.tolist()
 
     def rows(self, i):

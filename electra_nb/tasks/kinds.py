@@ -9,7 +9,7 @@ __all__ = ['kinds', 'kind_of']
 from .classify import Classify
 from .rows import Task
 
-# %% ../../nbs/6_tasks/09_kinds.ipynb #e02db179
+# %% ../../nbs/6_tasks/09_kinds.ipynb #4f5aa56a
 kinds = dict(classify=Classify)
 
 def kind_of(

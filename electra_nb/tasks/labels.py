@@ -7,9 +7,8 @@ __all__ = ['n_words', 'guess_text', 'choose_columns', 'is_empty', 'is_no_text', 
            'find_labels', 'text_groups', 'dev_split', 'split_rows', 'own_task', 'table_rows', 'table_task',
            'library_task']
 
-# %% ../../nbs/6_tasks/12_labels.ipynb #85962ab1
-import re
-import numpy as np
+# %% ../../nbs/6_tasks/12_labels.ipynb #f40cb5c5
+import re, numpy as np, pandas as pd
 from collections import Counter, defaultdict
 from ..commands import logger
 from .classify import label_words
@@ -22,7 +21,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from xxhash import xxh3_64_intdigest
 
-# %% ../../nbs/6_tasks/12_labels.ipynb #34a98443
+# %% ../../nbs/6_tasks/12_labels.ipynb #c9c5424d
 _label_names = 'label labels class category target sentiment stars rating score topic intent gold_label y'.split()
 _pair_names = (('sentence1','sentence2'),('premise','hypothesis'),('question1','question2'),('text_a','text_b'),('text1','text2'),
     ('question','sentence'),('question','answer'))
@@ -30,17 +29,15 @@ _text_names = 'text sentence review content body comment message question docume
 
 def n_words(values): return np.mean([len(v.split()) if isinstance(v, str) else 0 for v in values[:500]] or [0])
 
-def guess_text(
-    columns:dict, # name -> values, without the column of labels
-) -> list: # names of the text columns
-    "Find the columns of texts."
+def guess_text(columns:dict) -> list:
+    "Names of the text columns, among columns that are not the labels."
     lower = {n.lower():n for n in columns}
     pairs = [[lower[n] for n in pair] for pair in _pair_names if set(pair)<=set(lower)]
     named = [[lower[n]] for n in _text_names if n in lower]
     wordy = [[max(columns, key=lambda n: n_words(columns[n]))]] if columns else []
     return next(iter(pairs+named+wordy), [])
 
-# %% ../../nbs/6_tasks/12_labels.ipynb #d198925f
+# %% ../../nbs/6_tasks/12_labels.ipynb #1b296b1d
 def choose_columns(
     table:Table,
     text=None, # name of the text column, or two names (`a,b` or a list); None: guess
@@ -61,25 +58,18 @@ def choose_columns(
         raise ValueError(f"{table.name}: which columns hold texts and labels? Pass text= and label=; columns there: {known}")
     return tuple(text),label
 
-# %% ../../nbs/6_tasks/12_labels.ipynb #5478830b
+# %% ../../nbs/6_tasks/12_labels.ipynb #7efacf13
 def is_empty(v): return v is None or v!=v or (isinstance(v, str) and v.strip() in ('','nan','NaN','null'))
 def is_no_text(v): return not (isinstance(v, str) and v.strip())
 
-def need_cells(
-    table:Table,
-    column:str, # name
-    what:str, # 'text' or 'label'
-) -> None:
-    "Refuse empty cells."
+def need_cells(table:Table, column:str, what:str) -> None:
+    "Refuse empty cells; `what` is 'text' or 'label'."
     missing = is_no_text if what=='text' else is_empty
     bad = [p for v,p in zip(table.columns[column], table.locations) if missing(v)]
     if bad: raise ValueError(f"{bad[0]}: no {what} in column {column!r} ({len(bad)} such row(s) of {len(table)}): fill or delete them")
 
-# %% ../../nbs/6_tasks/12_labels.ipynb #0e9c4aa0
-def refuse_multilabel(
-    table:Table,
-    column:str, # of the labels
-) -> None:
+# %% ../../nbs/6_tasks/12_labels.ipynb #4081d019
+def refuse_multilabel(table:Table, column:str) -> None:
     "Refuse rows that have several labels."
     values = table.columns[column]
     words = {v.strip() for v in values if isinstance(v, str)}
@@ -92,7 +82,7 @@ def refuse_multilabel(
         raise ValueError(f"{bad[0][0]}: several labels in column {column!r}: {bad[0][1]!r:.60} ({len(bad)} such row(s)). "
             "A text has one label here: keep one, or make a table for each label that says yes or no")
 
-# %% ../../nbs/6_tasks/12_labels.ipynb #73ce1312
+# %% ../../nbs/6_tasks/12_labels.ipynb #d667a55f
 def is_score(values):
     try: numbers = [float(v) for v in values]
     except ValueError: return False
@@ -118,11 +108,9 @@ def find_labels(
             f"is {column!r} the right column? For scores pass regression=True")
     return tuple(sorted(counts, key=_order))
 
-# %% ../../nbs/6_tasks/12_labels.ipynb #9fa9f644
-def text_groups(
-    rows:TextSplit,
-) -> np.ndarray: # (n,) number of the group of each row
-    "Rows with a text in common; upper case and blanks make no difference."
+# %% ../../nbs/6_tasks/12_labels.ipynb #134761c6
+def text_groups(rows:TextSplit) -> np.ndarray:
+    "(n,) number of the group of each row: rows with a text in common; upper case and blanks make no difference."
     texts = [[' '.join(t.casefold().split()) for t in ts] for ts in (rows.text_a,rows.text_b) if ts]
     ids,n = {t:i for i,t in enumerate(dict.fromkeys(t for ts in texts for t in ts))},len(rows)
     at = np.array([[ids[t] for t in ts] for ts in texts])
@@ -131,7 +119,7 @@ def text_groups(
     if len(texts)==1 or np.bincount(groups).max()<=n/2: return groups
     return np.unique(np.sort(at, 0), axis=1, return_inverse=True)[1].ravel()
 
-# %% ../../nbs/6_tasks/12_labels.ipynb #ebc1339d
+# %% ../../nbs/6_tasks/12_labels.ipynb #6b80cc5b
 def dev_split(
     keys:list, # text of each row
     classes:list, # label of each row
@@ -149,27 +137,15 @@ def dev_split(
         held.update(g for _,g in sorted(hashed, key=lambda o: o[0])[:n])
     return np.array([g in held for g in groups])
 
-# %% ../../nbs/6_tasks/12_labels.ipynb #6f76c75e
-def split_rows(
-    rows:TextSplit, # with labels
-    by_label:bool, # hold out a share of each label
-    share:float, # above 0 and up to 0.5
-) -> dict: # 'train' and 'dev' -> rows
-    "Hold out a share of the rows."
+# %% ../../nbs/6_tasks/12_labels.ipynb #f7565fc7
+def split_rows(rows:TextSplit, by_label:bool, share:float) -> dict:
+    "'train' and 'dev' -> rows; `share` is above 0 and up to 0.5."
     keys = [' '.join(t) for t in zip(rows.text_a, rows.text_b or ['']*len(rows))]
     held = dev_split(keys, rows.labels.tolist() if by_label else [0]*len(rows), share, text_groups(rows))
     if not held.any(): raise ValueError(f"{rows.source} has too few rows ({len(rows)}) to hold some out: pass more, or a file with dev=")
     return dict(train=rows.take(~held), dev=rows.take(held))
 
-# %% ../../nbs/6_tasks/12_labels.ipynb #5f4fc13d
-def _numbers(values):
-    "The values that are finite numbers."
-    out = []
-    for v in values:
-        try: out.append(float(v))
-        except (TypeError,ValueError): pass
-    return [v for v in out if np.isfinite(v)]
-
+# %% ../../nbs/6_tasks/12_labels.ipynb #e2cd7acc
 def own_task(
     tables:list, # of the training rows, and of the dev rows if there are
     text:tuple, # columns of text
@@ -179,13 +155,14 @@ def own_task(
     "The row of the table of tasks."
     splits,epochs = dict(train=Split('', ''), dev=Split('', '')),10. if len(tables[0])<=6000 else 3.
     if classes: return Task(text, classes, label, metrics=('accuracy','f1' if len(classes)==2 else 'macro_f1'), epochs=epochs, splits=splits)
-    values = _numbers(v for t in tables for v in t.columns.get(label, []))
+    values = pd.to_numeric(pd.Series([v for t in tables for v in t.columns.get(label, [])], dtype=object), errors='coerce')
+    values = values[np.isfinite(values)].tolist()
     if len(set(values))==1 and len(values)==sum(map(len, tables)):
         raise ValueError(f"{tables[0].name}: all scores in column {label!r} are {values[0]:g}: there is nothing to tell apart")
     scale = (min(values),max(values)) if values else (0.,1.)
     return Task(text, classes, label, scale, ('spearman','pearson'), epochs, splits=splits)
 
-# %% ../../nbs/6_tasks/12_labels.ipynb #f018f1f8
+# %% ../../nbs/6_tasks/12_labels.ipynb #70e92eb8
 def table_rows(
     table:Table,
     task:Task, # names of the columns, labels
@@ -196,7 +173,7 @@ def table_rows(
         need_cells(table, c, 'label' if c==task.label else 'text')
     return kind_of(task).read(table)
 
-# %% ../../nbs/6_tasks/12_labels.ipynb #14fb920d
+# %% ../../nbs/6_tasks/12_labels.ipynb #d6932658
 def table_task(
     data, # labelled rows to train on, as for `read_table`
     dev=None, # labelled rows to score, likewise; None: a share of `data`
@@ -223,7 +200,7 @@ def table_task(
     logger.info(f"{name}: texts in {' and '.join(text)}, labels in {label}: {found}; {sizes}")
     return TaskData(name, task, splits)
 
-# %% ../../nbs/6_tasks/12_labels.ipynb #def517ea
+# %% ../../nbs/6_tasks/12_labels.ipynb #223acead
 _names = re.compile('|'.join((*libraries,'python','scikit','arrow','hugging','pillow')), re.I)
 
 def library_task(

@@ -41,22 +41,16 @@ class SumLoss(Callback):
     def after_loss(self):
         if self.training: self.learn.loss_grad = self.loss_grad*len(self.yb[0])
 
-# %% ../../nbs/6_tasks/15_learner.ipynb #3e28e3af
-def task_loaders(
-    data:TaskData, # its task
-    feats:dict, # split -> `Features`
-    cfg:FinetuneConfig, # batch size, order of the rows, padding
-    seed:int, # order of the rows
-    device:torch.device,
-) -> DataLoaders:
-    "Batches of the training and dev rows."
+# %% ../../nbs/6_tasks/15_learner.ipynb #20683912
+def task_loaders(data:TaskData, feats:dict, cfg:FinetuneConfig, seed:int, device:torch.device) -> DataLoaders:
+    "Batches of the training and dev rows; `feats` is split -> `Features`, and the seed orders the rows."
     unpad = device.type=='cpu' if cfg.unpad is None else cfg.unpad
     train = FeaturesDL(feats['train'], cfg.bs, seed=seed, device=device, unpad=int(unpad), batches=cfg.batches)
     dev = FeaturesDL(feats['dev'], 2*cfg.bs, shuffle=False, device=device)
     train.kind = dev.kind = kind_of(data.task)
     return DataLoaders(train, dev, device=device)
 
-# %% ../../nbs/6_tasks/15_learner.ipynb #59f8a3c0
+# %% ../../nbs/6_tasks/15_learner.ipynb #2c3e598b
 def task_learner(
     data:TaskData, # names and task
     feats:dict, # split -> `Features`
@@ -75,7 +69,7 @@ def task_learner(
     learn.recorder.smooth_loss = SmoothLoss()
     return learn
 
-# %% ../../nbs/6_tasks/15_learner.ipynb #80c57b90
+# %% ../../nbs/6_tasks/15_learner.ipynb #abfa4f2f
 class WatchLoss(Callback):
     "Keep the mean training loss of the last tenth of a run in `end_loss`; stop when a loss is not finite."
     def __init__(self,
@@ -90,7 +84,7 @@ class WatchLoss(Callback):
     def after_fit(self):
         if self.n: self.end_loss = float(self.total)/self.n
 
-# %% ../../nbs/6_tasks/15_learner.ipynb #c2c2347d
+# %% ../../nbs/6_tasks/15_learner.ipynb #f5de6cdb
 def n_train_steps(
     n_rows:int, # training features, copies included
     bs:int, # rows in a batch
@@ -99,7 +93,7 @@ def n_train_steps(
     "Updates of a run (original code: an incomplete batch counts)."
     return max(1, int(-(-n_rows//bs)*epochs))
 
-# %% ../../nbs/6_tasks/15_learner.ipynb #1be81c83
+# %% ../../nbs/6_tasks/15_learner.ipynb #d040a7bd
 def fit_task(
     learn:Learner, # from `task_learner`
     cfg:FinetuneConfig=FinetuneConfig(), # the same
@@ -118,7 +112,7 @@ def fit_task(
     dl.n_batches = dl.per_pass
     return dict(steps=steps, loss=watch.end_loss, seconds=round(time.perf_counter()-start, 2))
 
-# %% ../../nbs/6_tasks/15_learner.ipynb #d52d0da0
+# %% ../../nbs/6_tasks/15_learner.ipynb #53cdbdee
 def dev_predictions(
     learn:Learner, # trained
     feats:Features=None, # rows; None: the dev split

@@ -13,19 +13,15 @@ from .tables import Table
 from ..text.reading import read_lines
 from pathlib import Path
 
-# %% ../../nbs/6_tasks/11_loading.ipynb #080bb05f
-def column_names(
-    task:Task,
-    first:list, # cells of the first line
-    file:str, # for messages
-) -> tuple: # names of the columns, whether the first line holds them
-    "Find the names of the columns."
+# %% ../../nbs/6_tasks/11_loading.ipynb #f9976b34
+def column_names(task:Task, first:list, file:str) -> tuple:
+    "Names of the columns, and whether they are the cells of the first line; `file` is for messages."
     if all(t in first for t in task.text): return first,True
     if len(first)==len(task.header): return task.header,False
     raise ValueError(f"{file}: no column {' and '.join(task.text)}; the first line has: {', '.join(first)[:200]}. "
         "Is this the right file, and is it whole?")
 
-# %% ../../nbs/6_tasks/11_loading.ipynb #469f2980
+# %% ../../nbs/6_tasks/11_loading.ipynb #6c0b6f47
 def read_split(
     task:Task,
     path:str, # tab-separated, UTF-8; .gz, .xz and .zst are decompressed
@@ -35,6 +31,7 @@ def read_split(
     name,lines = Path(path).name,[l.split('\t') for l in read_lines(path, cut_long=False)]
     if not lines or not any(c.strip() for c in lines[0]): raise ValueError(f"{path} is empty")
     names,named = column_names(task, lines[0], name)
+    if labelled and task.label not in names: raise ValueError(f"{path}: no column {task.label!r}; the first line has: {', '.join(names)[:200]}")
     wanted = {c:names.index(c) for c in (*task.text,task.label) if c in names}
     need = max(wanted.values())+1
     rows = [(i,cells) for i,cells in enumerate(lines, 1) if len(cells)>=need][named:]
@@ -43,22 +40,16 @@ def read_split(
     columns = {c:[cells[k] for _,cells in rows] for c,k in wanted.items()}
     return kind_of(task).read(Table(columns, [f'{name}:{i}' for i,_ in rows], name, skipped), labelled)
 
-# %% ../../nbs/6_tasks/11_loading.ipynb #7ce370a4
-def check_count(
-    data, # `TaskData` with the rows
-    split:str, # name
-) -> None:
+# %% ../../nbs/6_tasks/11_loading.ipynb #65b0de31
+def check_count(data:TaskData, split:str) -> None:
     "Refuse an official file with another number of rows."
     rows,n = data.splits[split],data.task.splits[split].n
     if n is None or abs(len(rows)-n)<=(n//10_000 if split=='train' else 0): return
     raise ValueError(f"{data.name}: {rows.source} has {len(rows):,} rows, the official {split} has {n:,}: the file is cut short or another one. "
         f"To use it all the same, name it: {data.name}:{split}={rows.source}")
 
-def task_folder(
-    task:Task,
-    glue_dir:str, # folder in the original layout
-) -> Path:
-    "The folder of a task; upper and lower case are the same."
+def task_folder(task:Task, glue_dir:str) -> Path:
+    "The folder of a task in the original layout; upper and lower case are the same."
     home = Path(glue_dir).expanduser()
     if not home.is_dir(): raise FileNotFoundError(f"glue_dir={str(glue_dir)!r} is no folder: name the one that holds CoLA, SST-2, …")
     found = [p for p in home.iterdir() if p.is_dir() and p.name.lower()==task.folder.lower()]
@@ -88,7 +79,7 @@ def load_files(
         if found and s not in files: check_count(data, s)
     return data
 
-# %% ../../nbs/6_tasks/11_loading.ipynb #e13ef765
+# %% ../../nbs/6_tasks/11_loading.ipynb #67a0cd81
 def _hub_labels(ds, task):
     "Labels of a hub data set as words of the task, or None."
     if 'label' not in ds.column_names: return None
@@ -98,12 +89,8 @@ def _hub_labels(ds, task):
     words = names if names and set(names)<=set(task.labels) else task.labels
     return [words[v] if 0<=v<len(words) else str(v) for v in values]
 
-def hub_table(
-    ds, # `datasets.Dataset`
-    task:Task,
-    name:str, # for messages
-) -> Table:
-    "A hub data set with the task's own names of columns and labels."
+def hub_table(ds, task:Task, name:str) -> Table:
+    "A `datasets.Dataset` with the task's own names of columns and labels; `name` is for messages."
     columns = {c:list(ds[h]) for c,h in zip(task.text, task.hub_text or task.text)}
     labels = _hub_labels(ds, task)
     if labels is not None: columns[task.label] = labels
@@ -129,7 +116,7 @@ def from_hub(
         check_count(data, s)
     return data
 
-# %% ../../nbs/6_tasks/11_loading.ipynb #e216751b
+# %% ../../nbs/6_tasks/11_loading.ipynb #6e1f9a2e
 def load_task(
     name:str, # in `tasks`
     glue_dir:str=None, # folder in the original layout; None: the Hugging Face hub

@@ -15,29 +15,21 @@ from fastcore.basics import patch
 from matplotlib.figure import Figure
 from sklearn.metrics import ConfusionMatrixDisplay
 
-# %% ../../nbs/6_tasks/16_results.ipynb #7b8ab66d
-def batch_texts(
-    dl:FeaturesDL, # its tokenizer
-    batch:tuple, # (ids, lens, n_a, …)
-) -> list: # (first text, second text) of each row
-    "Texts of a batch, as the model got them."
+# %% ../../nbs/6_tasks/16_results.ipynb #e57b9ccc
+def batch_texts(dl:FeaturesDL, batch:tuple) -> list:
+    "(first text, second text) of each row of a batch, as the model got them."
     def text(ids): return dl.examples.tok.decode(ids, skip_special_tokens=True)
     rows = zip(*(o.tolist() for o in batch[:3]))
     return [(text(ids[:n_a]),text(ids[n_a:n])) for ids,n,n_a in rows]
 
-# %% ../../nbs/6_tasks/16_results.ipynb #9fbb2572
-def batch_table(
-    dl:FeaturesDL, # its kind and tokenizer
-    batch:tuple, # (ids, lens, n_a, …, y)
-    max_n:int, # rows to show
-    **columns, # more answers, such as `prediction`
-) -> pd.DataFrame:
-    "Texts and answers of a batch, in words."
+# %% ../../nbs/6_tasks/16_results.ipynb #57424835
+def batch_table(dl:FeaturesDL, batch:tuple, max_n:int, **columns) -> pd.DataFrame:
+    "Texts and answers of the first `max_n` rows of a batch, in words."
     texts = zip(dl.kind.task.text, zip(*batch_texts(dl, batch)[:max_n]))
     answers = dict(target=batch[-1], **columns)
     return pd.DataFrame({**dict(texts), **{k:[dl.kind.name(v) for v in vs[:max_n]] for k,vs in answers.items()}})
 
-# %% ../../nbs/6_tasks/16_results.ipynb #34049b0d
+# %% ../../nbs/6_tasks/16_results.ipynb #290aa6d3
 @patch
 def show_batch(self:FeaturesDL,
     b=None, # batch; None: the first one
@@ -57,7 +49,7 @@ def show_results(self:FeaturesDL,
     "Show texts, targets and predictions."
     display_df(batch_table(self, b, max_n, prediction=outs))
 
-# %% ../../nbs/6_tasks/16_results.ipynb #22d14f11
+# %% ../../nbs/6_tasks/16_results.ipynb #52feabcf
 def top_losses(
     learn:Learner, # trained
     n:int=10, # texts
@@ -69,7 +61,7 @@ def top_losses(
     table = batch_table(dl, dl.examples.batch(top.numpy()), n, prediction=pred[top])
     return table.assign(loss=loss[top].numpy().round(3))
 
-# %% ../../nbs/6_tasks/16_results.ipynb #a2fdc714
+# %% ../../nbs/6_tasks/16_results.ipynb #74e73df9
 def plot_confusion(
     learn:Learner, # trained on labels
 ) -> Figure:

@@ -5,9 +5,8 @@
 # %% auto #0
 __all__ = ['scorers', 'correlation', 'score']
 
-# %% ../../nbs/6_tasks/04_scores.ipynb #e99dd145
-import warnings
-import numpy as np
+# %% ../../nbs/6_tasks/04_scores.ipynb #5d48c044
+import warnings, numpy as np
 from collections.abc import Callable
 from functools import partial
 from scipy.stats import ConstantInputWarning, NearConstantInputWarning, pearsonr, spearmanr

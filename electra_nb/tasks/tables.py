@@ -5,11 +5,10 @@
 # %% auto #0
 __all__ = ['Table', 'csv_records', 'tsv_records', 'read_csv', 'read_jsonl', 'from_memory', 'read_parquet', 'read_table']
 
-# %% ../../nbs/6_tasks/02_tables.ipynb #d5dd9db3
+# %% ../../nbs/6_tasks/02_tables.ipynb #d379b62f
 import csv, json, os
 import pyarrow as pa, pyarrow.parquet as pq
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 from ..text.reading import read_lines
 from itertools import chain
@@ -25,13 +24,9 @@ class Table:
     skipped:int=0 # lines left out because columns were missing
     def __len__(self): return len(self.locations)
 
-# %% ../../nbs/6_tasks/02_tables.ipynb #6e3842e8
-def csv_records(
-    lines:Iterable[str], # with their line feeds
-    name:str, # of the file, for messages
-    sep:str=',', # separator
-) -> Iterable: # of (line number, cells)
-    "Records in the strict form of CSV."
+# %% ../../nbs/6_tasks/02_tables.ipynb #d77291d3
+def csv_records(lines, name, sep=','):
+    "(line number, cells) of each record in the strict form of CSV; `lines` have their line feeds, `name` is for messages."
     csv.field_size_limit(2**31-1)
     reader = csv.reader(lines, delimiter=sep, strict=True)
     try:
@@ -41,18 +36,15 @@ def csv_records(
         raise ValueError(f"{name}:{reader.line_num}: {e}. A quote that opens a cell must close it, "
             "and quotes inside are doubled; lines end with a line feed.") from None
 
-# %% ../../nbs/6_tasks/02_tables.ipynb #261a4234
+# %% ../../nbs/6_tasks/02_tables.ipynb #98ceed78
 def _all_closed(cells):
     quoted = [c for c in cells if c.startswith('"')]
     return bool(quoted) and all(len(c)>1 and c.endswith('"') and '"' not in c[1:-1].replace('""', '') for c in quoted)
 
 def _joins_rows(cells): return any('\n' in c and '\t' in c for c in cells)
 
-def tsv_records(
-    lines:Iterable[str], # with their line feeds
-    name:str, # of the file, for messages
-) -> Iterable: # of (line number, cells)
-    "Tab-separated records, with or without quotes."
+def tsv_records(lines, name):
+    "(line number, cells) of each tab-separated record, with or without quotes."
     lines = list(lines)
     cells = [l.rstrip('\n').split('\t') for l in lines]
     plain = [(i,c) for i,c in enumerate(cells, 1) if any(c)]
@@ -62,16 +54,14 @@ def tsv_records(
     except ValueError: return plain
     return plain if any(_joins_rows(c) for _,c in quoted) else quoted
 
-# %% ../../nbs/6_tasks/02_tables.ipynb #362e76b3
+# %% ../../nbs/6_tasks/02_tables.ipynb #bd42102c
 def _check_names(names, path):
     twice = [n for n,k in Counter(names).items() if k>1]
     if not names: raise ValueError(f"{path} is empty")
     if twice: raise ValueError(f"{path}: two columns are named {twice[0]!r} in the first line: {', '.join(names)[:200]}")
 
-def read_csv(
-    path:Path, # .csv or .tsv, may be compressed
-) -> Table:
-    "Read a file of cells."
+def read_csv(path:Path) -> Table:
+    "Read a .csv or .tsv file."
     lines,name = (l+'\n' for l in read_lines(path, cut_long=False)),path.name
     head = next(lines, '')
     tsv,lines = '.tsv' in Path(name.lower()).suffixes,chain([head], lines)
@@ -86,16 +76,14 @@ def read_csv(
     columns = zip(*(cells for _,cells in rows)) if rows else [()]*len(names)
     return Table(dict(zip(names, map(list, columns))), [f'{name}:{i}' for i,_ in rows], name)
 
-# %% ../../nbs/6_tasks/02_tables.ipynb #9862a5a7
+# %% ../../nbs/6_tasks/02_tables.ipynb #bf3fb3b7
 def _json_row(line, where):
     try: row = json.loads(line)
     except (ValueError,RecursionError) as e: raise ValueError(f"{where}: not a JSON object ({e})") from None
     if not isinstance(row, dict): raise ValueError(f"{where}: a JSON object was expected, found {type(row).__name__}")
     return row
 
-def read_jsonl(
-    path:Path, # may be compressed
-) -> Table:
+def read_jsonl(path:Path) -> Table:
     "Read a file of JSON objects."
     lines = [(f'{path.name}:{i}',l) for i,l in enumerate(read_lines(path, cut_long=False), 1) if l.strip()]
     rows = [_json_row(l, where) for where,l in lines]
@@ -130,10 +118,8 @@ def from_memory(
     if len(set(lengths.values()))>1: raise ValueError(f"{name}: the columns have different lengths: {lengths}")
     return Table(columns, [f'{name} row {i}' for i in range(max(lengths.values(), default=0))], name)
 
-# %% ../../nbs/6_tasks/02_tables.ipynb #ff95af48
-def read_parquet(
-    path:Path,
-) -> Table:
+# %% ../../nbs/6_tasks/02_tables.ipynb #a6dc49c3
+def read_parquet(path:Path) -> Table:
     "Read a Parquet file."
     try: return from_memory(pq.read_table(path).to_pydict(), path.name)
     except pa.ArrowInvalid as e: raise ValueError(f"{path}: not a whole Parquet file ({str(e).splitlines()[0]})") from None

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['narrow_head', 'wide_head', 'hf_head', 'to_hf', 'save_classifier', 'load_classifier']
 
-# %% ../../nbs/6_tasks/07_twin.ipynb #9576f538
+# %% ../../nbs/6_tasks/07_twin.ipynb #37af8686
 import json, torch
 from copy import deepcopy
 from ..model.hf import save_tower
@@ -16,33 +16,26 @@ from ..training.checkpoints import atomic_folder
 from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor
-from transformers import ElectraForSequenceClassification, ElectraModel, PreTrainedTokenizerFast
+from transformers import ElectraForSequenceClassification, PreTrainedTokenizerFast
 
-# %% ../../nbs/6_tasks/07_twin.ipynb #dd9d2c53
-def narrow_head(
-    w:Tensor, # (n, d) weights of the head
-    b:Tensor, # (n,) biases
-) -> dict: # weights of Hugging Face's head, by name
-    "Every output and its negative, then the difference; needs 2n <= d."
+# %% ../../nbs/6_tasks/07_twin.ipynb #af8f6b7d
+def narrow_head(w, b):
+    "Hugging Face's weights: every output and its negative, then the difference."
     (n,d),eye = w.shape,torch.eye(len(w), device=w.device)
     dense_w,dense_b,out_w = w.new_zeros(d, d),w.new_zeros(d),w.new_zeros(n, d)
     dense_w[:2*n],dense_b[:2*n] = torch.cat([w,-w]),torch.cat([b,-b])
     out_w[:,:2*n] = torch.cat([eye,-eye], 1)
     return {'dense.weight':dense_w, 'dense.bias':dense_b, 'out_proj.weight':out_w, 'out_proj.bias':torch.zeros_like(b)}
 
-# %% ../../nbs/6_tasks/07_twin.ipynb #cedaec24
-def wide_head(
-    w:Tensor, # (n, d) weights of the head
-    b:Tensor, # (n,) biases
-    electra:ElectraModel, # the encoder: its last layer norm bounds the vector
-) -> dict: # weights of Hugging Face's head, by name
-    "The vector itself, moved to where GELU leaves it as it is, then the head."
+# %% ../../nbs/6_tasks/07_twin.ipynb #ecfbf8c9
+def wide_head(w, b, electra):
+    "Hugging Face's weights: the vector itself, moved to where GELU leaves it as it is, then the head."
     norm = electra.encoder.layer[-1].output.LayerNorm
     c,d = (norm.weight.abs()*norm.weight.numel()**.5+norm.bias.abs()).max()+6,w.shape[1]
     return {'dense.weight':torch.eye(d, device=w.device), 'dense.bias':c.expand(d).clone(),
         'out_proj.weight':w.clone(), 'out_proj.bias':b-c*w.sum(1)}
 
+# %% ../../nbs/6_tasks/07_twin.ipynb #22dead61
 @torch.no_grad()
 def hf_head(
     model:Classifier,
@@ -53,7 +46,7 @@ def hf_head(
     w,b = model.head.weight*(high-low),model.head.bias*(high-low)+low
     return wide_head(w, b, model.electra) if 2*len(w)>w.shape[1] else narrow_head(w, b)
 
-# %% ../../nbs/6_tasks/07_twin.ipynb #142638b3
+# %% ../../nbs/6_tasks/07_twin.ipynb #b5c67c65
 def to_hf(
     model:Classifier,
     task:Task, # its labels name the outputs
@@ -67,7 +60,7 @@ def to_hf(
     hf.classifier.load_state_dict(hf_head(model, *((0.,1.) if task.labels else task.scale)))
     return hf.eval()
 
-# %% ../../nbs/6_tasks/07_twin.ipynb #3a34474c
+# %% ../../nbs/6_tasks/07_twin.ipynb #eb013237
 def save_classifier(
     model:Classifier,
     folder:str, # becomes a Hugging Face folder
@@ -82,7 +75,7 @@ def save_classifier(
         if about: (tmp/'task.json').write_text(json.dumps(about, indent=1))
     atomic_folder(folder, write)
 
-# %% ../../nbs/6_tasks/07_twin.ipynb #aec44d1a
+# %% ../../nbs/6_tasks/07_twin.ipynb #2847476d
 def load_classifier(
     folder:str, # from `save_classifier`
     dropout:float=0.1, # in the encoder and before the head
