@@ -152,7 +152,8 @@ assert 'electra_nb' not in sys.modules"""
 @real
 def test_real_rows():
     "Every task of the GLUE folder reads with its official counts, or says what is missing."
-    from electra_nb.tasks.glue import load_task, parse_task, tasks
+    from electra_nb.tasks.loading import load_task
+    from electra_nb.tasks.glue import parse_task, tasks
     replaced = dict(qnli='train=train_from_squad.tsv.xz', mnli='train=train_subset.tsv', qqp='train=train_subset.tsv,dev=dev_subset.tsv')
     for t in tasks:
         name,files = parse_task(f'{t}:{replaced.get(t, "")}')

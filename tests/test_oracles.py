@@ -9,7 +9,9 @@ from fastai.callback.core import Callback
 from torch import nn
 from transformers import ElectraConfig, ElectraModel
 
-from electra_nb.tasks.classify import Classifier, SumLoss, TaskLoss, layer_factors, layer_groups
+from electra_nb.tasks.head import Classifier, TaskLoss
+from electra_nb.tasks.learner import SumLoss
+from electra_nb.tasks.layerwise import layer_factors, layer_groups
 from electra_nb.objectives.masking import apply_mask, n_slots, n_used
 from electra_nb.model.forward import encode, mlm_logits
 from electra_nb.model.towers import ModelConfig, count_parameters, get_models, mlm_tower

@@ -6,7 +6,8 @@ import pytest, torch
 from safetensors.torch import load_file, save_file
 
 from electra_nb import finetune, pretrain
-from electra_nb.tasks.classify import load_classifier, load_encoder, random_encoder
+from electra_nb.tasks.twin import load_classifier
+from electra_nb.tasks.encoders import load_encoder, random_encoder
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.model.hf import load_models, save_models
 from electra_nb.tiny import tiny_text
@@ -105,7 +106,7 @@ def test_no_canary_from_models(home, tmp_path, kind):
     assert ('finetune' in said)==(kind not in sound), said
 
 hub = '''
-from electra_nb.tasks.classify import load_encoder, random_encoder
+from electra_nb.tasks.encoders import load_encoder, random_encoder
 from electra_nb.text.tokenizer import load_tokenizer
 load_encoder('some/sound')
 for f in (load_encoder,random_encoder,load_tokenizer):

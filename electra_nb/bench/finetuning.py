@@ -11,10 +11,12 @@ import numpy as np, pandas as pd
 from collections.abc import Callable
 from copy import deepcopy
 from ..tasks.features import Features
+from ..tasks.kinds import kind_of
 from ..study.jobs import Job, Work, do_jobs
 from ..training.folder import versions
-from ..tasks.learner import FinetuneConfig, fit_task, task_learner
-from ..tasks.glue import TaskData
+from ..tasks.settings import FinetuneConfig
+from ..tasks.learner import fit_task, task_learner
+from ..tasks.rows import TaskData
 from transformers import DataCollatorWithPadding, ElectraForSequenceClassification, Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
@@ -87,7 +89,7 @@ def bench_finetuning(
     "One pass over the rows of a task: this project beside Hugging Face's `Trainer`."
     one = FinetuneConfig(**{**vars(cfg), 'epochs':1.})
     def ours(): fit_task(task_learner(data, feats, deepcopy(electra), one), one)
-    plain = lambda padding: hf_trainer(feats['train'], electra, data.task.n_out, cfg, padding)
+    plain = lambda padding: hf_trainer(feats['train'], electra, kind_of(data.task).n_out, cfg, padding)
     variants = {'Trainer, padded to max_len':plain('max_length'), 'Trainer, padded to the longest':plain('longest'), 'electra_nb':ours}
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

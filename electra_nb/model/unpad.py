@@ -7,7 +7,7 @@ __all__ = ['cumulative_lengths', 'Unpadded', 'flash_attention']
 
 # %% ../../nbs/2_model/04_unpad.ipynb #053d4bd4
 import torch
-from .forward import attention, split_heads
+from .forward import attention as padded_attention, split_heads
 from fastcore.basics import patch
 from functools import cached_property
 from torch import Tensor, nn
@@ -78,5 +78,5 @@ def attention(self:Unpadded,
     flash=flash_attention, # used where `can_flash` allows it
 ) -> Tensor: # (n, d)
     "Let each token attend to the tokens of its row."
-    if not self.can_flash(att, qkv): return self.unpad(attention(att, self.pad(qkv), bias))
+    if not self.can_flash(att, qkv): return self.unpad(padded_attention(att, self.pad(qkv), bias))
     return flash(*split_heads(att, qkv), self.cu_seqlens, self.max_seqlen).flatten(1)

@@ -14,7 +14,7 @@ from ..study.statistics import compare, groups, paper_table, plot_scores, read_l
 from ..files import read_json, atomic_file
 from ..commands import logger
 from .pages import page, rows, run_page, svg, tiles
-from ..tasks.learner import FinetuneConfig
+from ..tasks.settings import FinetuneConfig
 from fastcore.xml import Code, Details, Div, Figure, Footer, H2, P, Pre, Section, Small, Summary, Table, Td, Th, Tr
 from pathlib import Path
 

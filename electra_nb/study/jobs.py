@@ -12,13 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timezone
-from ..tasks.classify import Classifier, load_classifier, load_encoder, random_encoder
+from ..tasks.twin import load_classifier
+from ..tasks.encoders import load_encoder, random_encoder
 from .kept import run_name, write_predictions
 from ..commands import quiet
 from ..training.folder import versions
-from ..tasks.scores import failure, guess, score
-from ..tasks.learner import FinetuneConfig, dev_predictions, fit_task, task_learner
-from ..tasks.glue import TaskData
+from ..tasks.kinds import kind_of
+from ..tasks.settings import FinetuneConfig
+from ..tasks.learner import dev_predictions, fit_task, task_learner
+from ..tasks.rows import TaskData
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import wait
 from multiprocessing.resource_tracker import ensure_running
@@ -43,17 +45,18 @@ def run_once(
 ) -> tuple: # line of the ledger, `Learner`
     "Fine-tune once and score."
     learn,task = task_learner(data, feats, electra, cfg, seed, device),data.task
+    kind = kind_of(task)
     fitted,scores = fit_task(learn, cfg, f'{data.name}, seed {seed}' if bar and not quiet() else ''),{}
     for s,f in feats.items():
-        if s=='train' or f.rows.y is None: continue
+        if s=='train' or f.rows.labels is None: continue
         act,pred = dev_predictions(learn, f)
-        scores[s] = score(task.metrics, f.rows.y, pred)
+        scores[s] = kind.score(f.rows, pred)
         write_predictions(out/'predictions'/f'{run_name(data.name, start, seed)}-{s}.tsv', task, f.rows, act, pred)
-        if s=='dev': bad = failure(task, f.rows.y, pred, fitted['loss'])
+        if s=='dev': bad = kind.failure(f.rows, pred, fitted['loss'])
     value = None if bad=='diverged' else scores['dev'][task.metrics[0]]
     if bad=='constant' and not math.isfinite(value): value = 0. # a correlation with a constant is undefined, and counts as none
-    by_guess = guess(task, feats['train'].y.numpy(), feats['dev'].rows.y)
-    line = dict(task=data.name, start=start, seed=seed, metric=task.metrics[0], score=value, failure=bad, guess=round(by_guess, 4), scores=scores, **fitted)
+    baseline = kind.majority_baseline(feats['train'].rows, feats['dev'].rows)
+    line = dict(task=data.name, start=start, seed=seed, metric=task.metrics[0], score=value, failure=bad, guess=round(baseline, 4), scores=scores, **fitted)
     where = dict(device=torch.cuda.get_device_name() if device=='cuda' else 'CPU', versions=versions(), date=datetime.now(timezone.utc).strftime('%Y-%m-%d %H:%M'))
     line.update(n={s:len(f) for s,f in feats.items()}, rows=data.fingerprint(), replaced=data.replaced, glue=bool(task.folder), recipe=asdict(cfg), **where)
     return line,learn
@@ -128,7 +131,7 @@ def _serve(pipe, n_threads):
 # %% ../../nbs/7_study/05_jobs.ipynb #d194cbe9
 def _classifier(job, work, path):
     "The model of a run, from that file."
-    model = Classifier(starting_encoder(job, work), work.data.task.n_out, work.cfg.dropout)
+    model = kind_of(work.data.task).model(starting_encoder(job, work), work.cfg.dropout)
     model.load_state_dict(load_file(path))
     path.unlink()
     return model

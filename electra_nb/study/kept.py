@@ -9,10 +9,12 @@ __all__ = ['check_study', 'claim_study', 'check_rows', 'run_name', 'best_seeds',
 # %% ../../nbs/7_study/03_kept.ipynb #ad569bbe
 import json, numpy as np, pandas as pd, shutil, torch
 from dataclasses import asdict
-from ..tasks.classify import TaskLoss, encoder_tokenizer, load_classifier, save_classifier
+from ..tasks.head import TaskLoss
+from ..tasks.encoders import encoder_tokenizer
+from ..tasks.twin import load_classifier, save_classifier
 from ..tasks.features import Features, FeaturesDL
 from ..files import read_json, atomic_file
-from ..tasks.glue import Rows, Task, TaskData
+from ..tasks.rows import TextSplit, Task, TaskData
 from pathlib import Path
 
 # %% ../../nbs/7_study/03_kept.ipynb #4eb03e50
@@ -101,14 +103,14 @@ def prune_models(
 def write_predictions(
     path:Path, # .tsv to write
     task:Task,
-    rows:Rows, # with labels
+    rows:TextSplit, # with labels
     act:np.ndarray, # probabilities (n, labels), or scores (n,)
     pred:np.ndarray, # (n,) label ids or scores
 ) -> None:
     "Labels, predictions and probabilities of a split, row by row."
     path.parent.mkdir(parents=True, exist_ok=True)
     name = lambda v: task.labels[int(v)] if task.labels else f'{float(v):.5f}'
-    columns = dict(label=map(name, rows.y), prediction=map(name, pred), **{f'p_{l}':act[:,i].round(6) for i,l in enumerate(task.labels)})
+    columns = dict(label=map(name, rows.labels), prediction=map(name, pred), **{f'p_{l}':act[:,i].round(6) for i,l in enumerate(task.labels)})
     table = pd.DataFrame({k:list(v) for k,v in columns.items()})
     atomic_file(path, table.to_csv(sep='\t', index_label='index'))
 
@@ -123,7 +125,7 @@ def saved_task(
 @torch.inference_mode()
 def answer(
     folder:Path, # of a kept model
-    rows:Rows, # texts
+    rows:TextSplit, # texts
     device:str='cpu', # 'cpu' or 'cuda'
     bs:int=64, # texts in a batch
 ) -> np.ndarray: # (n, labels) probabilities, or (n,) scores

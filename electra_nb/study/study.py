@@ -8,17 +8,22 @@ __all__ = ['Study']
 # %% ../../nbs/7_study/04_study.ipynb #f0370964
 import numpy as np, os, pandas as pd
 from dataclasses import replace
-from ..tasks.classify import encoder_tokenizer, load_classifier
+from ..tasks.encoders import encoder_tokenizer
+from ..tasks.twin import load_classifier
 from .statistics import compare, paper_table, plot_scores, read_ledger, summarize
 from ..files import read_json
 from .kept import answer, decide, saved_task
-from ..tasks.labels import read_table, table_rows
+from ..tasks.tables import read_table
+from ..tasks.labels import table_rows
 from ..training.device import pick_device
 from ..commands import logger
 from ..tasks.scores import score
 from .submission import write_submission
-from ..tasks.learner import FinetuneConfig, plot_confusion, task_features, task_learner, worst as worst_texts
-from ..tasks.glue import Rows, TaskData, load_task, read_split
+from ..tasks.settings import FinetuneConfig
+from ..tasks.results import plot_confusion, top_losses as _top_losses
+from ..tasks.learner import task_features, task_learner
+from ..tasks.rows import TextSplit, TaskData
+from ..tasks.loading import load_task, read_split
 from fastai.basics import Learner
 from fastcore.basics import patch
 from matplotlib.figure import Figure
@@ -95,7 +100,7 @@ def predict(self:Study,
     fits = lambda t: isinstance(t, (tuple,list)) and [type(x) for x in t]==[str,str] if pair else isinstance(t, str)
     bad = [i for i,t in enumerate(texts) if not fits(t)]
     if bad or not texts: raise ValueError(f"text {bad[0]}: {'a pair of strings' if pair else 'a string'} was expected, found {texts[bad[0]]!r:.60}" if bad else "there is no text to predict")
-    act = answer(folder, Rows([t[0] for t in texts], [t[1] for t in texts]) if pair else Rows(texts), self.device)
+    act = answer(folder, TextSplit([t[0] for t in texts], [t[1] for t in texts]) if pair else TextSplit(texts), self.device)
     if not task.labels: return pd.DataFrame(dict(score=act))
     return pd.DataFrame(dict(label=[(task.words or task.labels)[i] for i in decide(task, act)], probability=act.max(1)))
 
@@ -112,7 +117,7 @@ def evaluate(self:Study,
     known = task if task.labels else replace(task, scale=(-np.inf,np.inf))
     original = task.folder and isinstance(source, (str,os.PathLike)) and '.tsv' in Path(source).suffixes
     rows = read_split(known, source) if original else table_rows(read_table(source), known)
-    return score(task.metrics, rows.y, decide(task, answer(folder, rows, self.device)))
+    return score(task.metrics, rows.labels, decide(task, answer(folder, rows, self.device)))
 
 # %% ../../nbs/7_study/04_study.ipynb #3f8dc0d9
 @patch
@@ -120,7 +125,7 @@ def learner(self:Study,
     task:str=None, # name; None: the only one
     start:str=None, # None: any but random
 ) -> Learner:
-    "The best model with the rows of its task, ready for `show_results`, `worst`, `plot_confusion`, `fit`."
+    "The best model with the rows of its task, ready for `show_results`, `top_losses`, `plot_confusion`, `fit`."
     folder = self.models(task, start)[0]
     data = self.rows_of(saved_task(folder)[0])
     recipe = read_json(self.out/'study.json')['recipe']
@@ -130,13 +135,13 @@ def learner(self:Study,
     return learn
 
 @patch
-def worst(self:Study,
+def top_losses(self:Study,
     n:int=10, # texts
     task:str=None, # name; None: the only one
     start:str=None, # None: any but random
 ) -> pd.DataFrame:
     "The dev texts on which the best model is most wrong."
-    return worst_texts(self.learner(task, start), n)
+    return _top_losses(self.learner(task, start), n)
 
 @patch
 def confusion(self:Study,
@@ -160,9 +165,9 @@ def submission(self:Study,
         if len(folders)<n: raise ValueError(f"{name}: {len(folders)} model(s) are kept, n={n} are asked for: fine-tune into another folder with keep={n} and runs={n} or more")
         data = self.rows_of(name)
         for s,split in data.task.splits.items():
-            if not split.submit or s not in data.splits: continue
-            predictions[split.submit] = decide(data.task, np.mean([answer(f, data.splits[s], self.device) for f in folders], axis=0))
-            used[split.submit] = [f.name for f in folders]
+            if not split.submission_file or s not in data.splits: continue
+            predictions[split.submission_file] = decide(data.task, np.mean([answer(f, data.splits[s], self.device) for f in folders], axis=0))
+            used[split.submission_file] = [f.name for f in folders]
     if not predictions: raise ValueError("there are no test rows for the tasks of this study: GLUE's test.tsv files are needed")
     missing = write_submission(predictions, path)
     logger.info(f"{Path(path).name}: {len(predictions)} files, checked"+(f"; the server asks for all eleven, and these are not in it: {', '.join(missing)}" if missing else ''))

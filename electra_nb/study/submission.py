@@ -9,7 +9,8 @@ __all__ = ['official_files', 'answer_file', 'check_answers', 'write_submission']
 import io, zipfile
 import numpy as np
 from ..files import atomic_file
-from ..tasks.glue import Task, tasks
+from ..tasks.rows import Task
+from ..tasks.glue import tasks
 from pathlib import Path
 
 # %% ../../nbs/7_study/02_submission.ipynb #02e90a1c
@@ -23,7 +24,7 @@ def answer_file(
     return 'index\tprediction\n'+''.join(f'{i}\t{w}\n' for i,w in enumerate(words))
 
 # %% ../../nbs/7_study/02_submission.ipynb #956587b1
-official_files = {s.submit:(k,s.n) for k,t in tasks.items() for s in t.splits.values() if s.submit} # name -> (task, rows)
+official_files = {s.submission_file:(k,s.n) for k,t in tasks.items() for s in t.splits.values() if s.submission_file} # name -> (task, rows)
 
 def check_answers(
     name:str, # of the file

@@ -10,7 +10,7 @@ import numpy as np, torch
 from .examples import Examples, map_ahead
 from fastcore.basics import patch
 from functools import lru_cache
-from torch import Tensor
+
 
 # %% ../../nbs/1_text/07_batches.ipynb #d5981b51
 @lru_cache(maxsize=4)
