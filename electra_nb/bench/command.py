@@ -73,14 +73,15 @@ def bench_sampler(recipe, device='cpu', rounds=5):
     ways = {k:partial(f, log_probs, log_probs, targets) for k,f in samplers.items()}
     with torch.no_grad(): return pd.DataFrame(interleave(ways, rounds, clock_of(device))).median().to_dict()
 
-# %% ../../nbs/bench/03_command.ipynb #b8688fa9
+# %% ../../nbs/bench/03_command.ipynb #7c0f3af2
 def machine(device='cpu'):
     "The machine, its threads and its load."
     gpu = dict(gpu=torch.cuda.get_device_name(), cuda=torch.version.cuda) if device=='cuda' else {}
     info = Path('/proc/cpuinfo')
     name = re.search('model name.*: (.*)', info.read_text()) if info.exists() else None
-    return dict(device=device, **gpu, processor=name[1] if name else platform.machine(), instructions=torch.backends.cpu.get_cpu_capability(),
-        cores=os.cpu_count(), threads=torch.get_num_threads(), load=[round(l, 2) for l in os.getloadavg()])
+    cpu = dict(processor=name[1] if name else platform.machine(), instructions=torch.backends.cpu.get_cpu_capability())
+    load = [round(l, 2) for l in os.getloadavg()]
+    return dict(device=device, **gpu, **cpu, cores=os.cpu_count(), threads=torch.get_num_threads(), load=load)
 
 # %% ../../nbs/bench/03_command.ipynb #ec3f1456
 def commit() -> str: # None outside of a git clone

@@ -27,13 +27,15 @@ def hf_classifier(electra, n_out):
     model.electra.load_state_dict(electra.state_dict())
     return model
 
-# %% ../../nbs/bench/06_finetuning.ipynb #73c50708
+# %% ../../nbs/bench/06_finetuning.ipynb #fb388595
 def hf_rows(feats):
     "Rows for `Trainer`: ids, token types, attention mask and label."
-    rows = [feats[i] for i in range(len(feats))]
-    return [dict(input_ids=ids.tolist(), token_type_ids=[0]*n_a+[1]*(len(ids)-n_a), attention_mask=[1]*len(ids), label=int(y)) for ids,n_a,y in rows]
+    def row(ids, n_a, label):
+        types = [0]*n_a+[1]*(len(ids)-n_a)
+        return dict(input_ids=ids.tolist(), token_type_ids=types, attention_mask=[1]*len(ids), label=int(label))
+    return [row(*feats[i]) for i in range(len(feats))]
 
-# %% ../../nbs/bench/06_finetuning.ipynb #6306390f
+# %% ../../nbs/bench/06_finetuning.ipynb #6fdae537
 def hf_trainer(
     feats:Features, # training rows
     electra, # encoder
@@ -47,7 +49,8 @@ def hf_trainer(
     quiet = dict(report_to=[], save_strategy='no', logging_strategy='no', disable_tqdm=True)
     def run():
         with tempfile.TemporaryDirectory() as tmp:
-            trainer = Trainer(hf_classifier(electra, n_out), TrainingArguments(tmp, **given, **quiet), train_dataset=rows, data_collator=collate)
+            args = TrainingArguments(tmp, **given, **quiet)
+            trainer = Trainer(hf_classifier(electra, n_out), args, train_dataset=rows, data_collator=collate)
             trainer.remove_callback(PrinterCallback)
             trainer.train()
     return run

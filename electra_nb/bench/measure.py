@@ -41,7 +41,7 @@ def interleave(
     times = [{k:took(f, clock) for k,f in variants.items()} for _ in range(rounds+1)]
     return {k:[t[k] for t in times[1:]] for k in variants}
 
-# %% ../../nbs/bench/02_measure.ipynb #bd58db09
+# %% ../../nbs/bench/02_measure.ipynb #7ae34d03
 def unsteady(
     times:dict, # from `interleave`
     reference:str, # name of the variant that the others are compared with
@@ -49,7 +49,8 @@ def unsteady(
     "Why no ratio is given."
     low,middle,high = pd.Series(times[reference]).quantile([.25,.5,.75])
     if (high-low)/middle<=.15: return ''
-    return f"{reference} varies by {(high-low)/middle:.0%} between rounds: this machine is too busy to measure on; try again later or with more rounds"
+    spread = f'{reference} varies by {(high-low)/middle:.0%} between rounds'
+    return f'{spread}: this machine is too busy to measure on; try again later or with more rounds'
 
 # %% ../../nbs/bench/02_measure.ipynb #ee3d44c2
 def speedups(
@@ -159,7 +160,7 @@ def rare_seconds(step, clock=time.process_time):
     log.every = every
     return seconds
 
-# %% ../../nbs/bench/02_measure.ipynb #d05131a6
+# %% ../../nbs/bench/02_measure.ipynb #b21dda62
 def fastai_cost(step, batch, times, clock=time.process_time):
     "What callbacks, log and checkpoints add to the bare step, as shares of it; `times` are those of both."
     lean,inside = (pd.Series(times[k]) for k in ('fused optimizer (lean)',"lean, in fastai's Learner"))
@@ -167,4 +168,5 @@ def fastai_cost(step, batch, times, clock=time.process_time):
     more = sum(s for k,s in callbacks.items() if k not in ('mask_tokens','clip_grads'))
     seldom = rare['log_line']/step.recipe.log_every+rare['checkpoint']/step.recipe.save_every
     difference = (inside/lean-1).agg(dict(median='median', low='min', high='max')).to_dict()
-    return dict(callbacks=more/lean.median(), log_and_checkpoints=seldom/lean.median(), difference=difference, seconds={**callbacks, **rare})
+    shares = dict(callbacks=more/lean.median(), log_and_checkpoints=seldom/lean.median())
+    return dict(**shares, difference=difference, seconds={**callbacks, **rare})
