@@ -6,7 +6,7 @@
 __all__ = ['Classifier', 'TaskLoss']
 
 # %% ../../nbs/6_tasks/06_head.ipynb #c7bbcbc9
-import torch, torch.nn.functional as F
+import torch.nn.functional as F
 from ..model.unpad import Unpadded
 from ..model.forward import encode, length_masks
 from .rows import Task
