@@ -105,7 +105,7 @@ def bench_at_once(
     rounds:int=3,
 ) -> dict: # table as records, and what it was measured on
     "A study's runs one after the other, and several at the same time."
-    jobs = [Job('pretrained', s, 'pretrained', '') for s in range(n_runs)]
+    jobs = [Job('pretrained', s, 'pretrained') for s in range(n_runs)]
     names,threads = {n:f'{n} at a time' for n in ns},torch.get_num_threads()
     def all_runs(n): assert len(list(do_jobs(jobs, work, n)))==n_runs
     if work.cfg.threads: torch.set_num_threads(work.cfg.threads) # as `finetune` does
