@@ -67,11 +67,11 @@ def summarize(lines:list) -> pd.DataFrame: # a row for each group
         rows.append(dict(model=model, start=start, task=task, metric=rs[0]['metric'], runs=len(rs), **stats, **about))
     return pd.DataFrame(rows).round(2)
 
-# %% ../../nbs/7_study/01_statistics.ipynb #695811a3
+# %% ../../nbs/7_study/01_statistics.ipynb #99e0fc7c
 paper_columns = 'cola sst2 mrpc stsb qqp mnli qnli rte'.split()
 def _ref(*scores): return dict(zip(paper_columns, scores))
 
-references = {'ELECTRA-Small, OpenWebText (original repository)':_ref(56.8, 88.3, 87.4, 86.8, 88.3, 78.9, 87.9, 68.5),
+references = {'ELECTRA-Small, OpenWebText (original repository)':_ref(56.8, 88.3, 87.4, 86.8, 88.3, 78.9, 87.9, 68.5), # chkstyle: ignore (a model a line)
     'ELECTRA-Small++ (original repository)':_ref(57., 91.2, 88., 87.5, 89., 81.3, 88.4, 66.7),
     'ELECTRA-Base++ (original repository)':_ref(67.7, 95.1, 89.5, 91.2, 91.5, 88.8, 93.2, 82.7),
     'ELECTRA-Large (original repository)':_ref(69.1, 96.9, 90.8, 92.6, 92.4, 90.9, 95., 88.),
