@@ -66,11 +66,11 @@ def wait(f, seconds=120):
         time.sleep(.05)
 
 def children(pid):
-    "Processes that a process has started to work for it."
+    "Processes that a process has started to do runs (loky's name stands in their arguments)."
     def read(p):
         try: return (p/'stat').read_text().rpartition(')')[2].split()[1],(p/'cmdline').read_bytes()
         except OSError: return '',b'' # it has just ended
-    return [int(p.name) for p in Path('/proc').glob('[0-9]*') for parent,args in [read(p)] if parent==str(pid) and b'spawn_main' in args]
+    return [int(p.name) for p in Path('/proc').glob('[0-9]*') for parent,args in [read(p)] if parent==str(pid) and b'LokyProcess' in args]
 
 def alive(pids): return [p for p in pids if Path(f'/proc/{p}/cmdline').exists() and Path(f'/proc/{p}/cmdline').read_bytes()]
 
@@ -110,12 +110,26 @@ def test_at_once_ends(tmp, end):
     else: assert p.returncode!=0 and 'the same call does the rest' in out and err.count('Traceback')==1, err
 
 def test_at_once_in_a_script(tmp):
-    "A script without the usual guard is told of it, and a run that fails says why."
+    "A script needs no guard, and a run that fails says why."
     (tmp/'script.py').write_text(job('script', 2, at_once=2))
-    p = subprocess.run([sys.executable, 'script.py'], cwd=tmp, env=env(tmp), capture_output=True, text=True, timeout=120)
-    assert p.returncode==1 and "if __name__=='__main__'" in p.stderr
+    p = subprocess.run([sys.executable, 'script.py'], cwd=tmp, env=env(tmp), capture_output=True, text=True, timeout=240)
+    assert (p.returncode,p.stderr)==(0,''), p.stderr
+    assert len(lines(tmp/'script'))==2
     rc,_,err = run(tmp, job('fails', 2, at_once=2).replace('epochs=2', 'epochs=2, warmup=100'))
     assert rc==1 and 'warmup=100 steps are more than' in err
+
+@pytest.mark.parametrize('seconds', [6,9,12])
+def test_worker_killed_early(tmp, seconds):
+    "A worker that is killed while it begins ends the call: nothing waits for ever for a message that came in part."
+    out = f'early{seconds}'
+    p = subprocess.Popen([sys.executable, '-c', job(out, 500, at_once=2)], cwd=tmp, env=env(tmp), start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait(lambda: len(children(p.pid))==2)
+    workers = children(p.pid)
+    time.sleep(seconds/10)
+    os.kill(workers[1], signal.SIGKILL)
+    _,err = p.communicate(timeout=120)
+    assert p.returncode==1 and 'has ended before its run did' in err, err
+    wait(lambda: not alive(workers), 30)
 
 def test_one_writer(tmp):
     "A second process in the same study is refused."

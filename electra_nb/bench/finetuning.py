@@ -12,8 +12,9 @@ from copy import deepcopy
 from dataclasses import replace
 from .measure import interleave, speedups, unsteady
 from ..tasks.features import Features
-from ..tasks.glue import TaskData
-from ..tasks.learner import FinetuneConfig, fit_task, task_learner
+from ..tasks.rows import TaskData
+from ..tasks.settings import FinetuneConfig
+from ..tasks.learner import fit_task, task_learner
 from ..training.folder import versions
 from transformers import DataCollatorWithPadding, ElectraForSequenceClassification, Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback

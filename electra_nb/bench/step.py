@@ -19,7 +19,8 @@ from ..model.towers import get_models
 from ..training.optim import ElectraAdam, WarmupDecay, decay_groups, lr_at
 from ..recipe import Recipe
 from ..training.steps import BetweenSteps, RestoreScaler, SaveSteps, StepProgress, EvalIntervals, eval_interval
-from ..objectives.rtd import MaskTokens, RTDModel, SampleConfig, corrupt, rtd, rtd_loss, sample_tokens
+from ..objectives.rtd import MaskTokens, RTDModel, rtd, rtd_loss
+from ..objectives.sampling import SampleConfig, corrupt, sample_tokens
 from ..reports.samples import KeepSamples
 from ..reports.tracking import Track
 from ..training.loop import DrawCurves

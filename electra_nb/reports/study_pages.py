@@ -10,7 +10,8 @@ import math, pandas as pd
 from dataclasses import asdict
 from datetime import date
 from ..commands import Command
-from ..study.statistics import compare, groups, paper_table, plot_scores, read_ledger, summarize
+from ..study.statistics import compare, groups, paper_table, plot_scores, summarize
+from ..study.folder import read_ledger
 from ..files import read_json, atomic_file
 from ..commands import logger
 from .pages import page, rows, run_page, svg, tiles

@@ -13,19 +13,20 @@ from ..tasks.rows import Task
 from ..tasks.glue import tasks
 from pathlib import Path
 
-# %% ../../nbs/7_study/02_submission.ipynb #02e90a1c
+# %% ../../nbs/7_study/02_submission.ipynb #7df36b56
 def answer_file(
     task:Task,
     pred:np.ndarray, # (n,) label ids, or scores
 ) -> str: # tab-separated
-    "Predictions in the form of a submission; scores are kept within the scale."
+    "Predictions in the form of a submission."
     if not np.isfinite(pred).all(): raise ValueError(f"{int((~np.isfinite(pred)).sum())} predictions are not finite: choose another run")
     words = [task.labels[int(i)] for i in pred] if task.labels else [f'{s:.3f}' for s in np.clip(pred, *task.scale)]
     return 'index\tprediction\n'+''.join(f'{i}\t{w}\n' for i,w in enumerate(words))
 
-# %% ../../nbs/7_study/02_submission.ipynb #956587b1
+# %% ../../nbs/7_study/02_submission.ipynb #0d1e9cd9
 official_files = {s.submission_file:(k,s.n) for k,t in tasks.items() for s in t.splits.values() if s.submission_file} # name -> (task, rows)
 
+# %% ../../nbs/7_study/02_submission.ipynb #f7341750
 def check_answers(
     name:str, # of the file
     text:str, # its content
@@ -40,16 +41,16 @@ def check_answers(
         good = word in task.labels if task.labels else task.scale[0]<=float(word)<=task.scale[1]
         if index!=str(i) or not good: raise ValueError(f"{name}: row {i} is {row!r}")
 
+# %% ../../nbs/7_study/02_submission.ipynb #ffe689d3
 def write_submission(
     predictions:dict, # name of the file, such as `CoLA.tsv` -> predictions (n,)
     path:str, # of the zip
 ) -> list: # names of official files that are not in it
     "Write, check, and only then name a submission."
-    path = Path(path).expanduser()
+    path,buffer = Path(path).expanduser(),io.BytesIO()
     if path.is_dir(): raise ValueError(f"{path} is a folder: name a file, such as submission.zip")
     unknown = [f for f in predictions if f not in official_files]
     if unknown or not predictions: raise ValueError(f"{', '.join(unknown) or 'nothing'}: a submission holds some of {', '.join(official_files)}")
-    buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, 'w', zipfile.ZIP_DEFLATED) as z:
         for name,pred in predictions.items(): z.writestr(name, answer_file(tasks[official_files[name][0]], pred))
     with zipfile.ZipFile(buffer) as z:

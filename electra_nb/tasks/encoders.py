@@ -8,10 +8,11 @@ __all__ = ['find_encoder', 'encoder_config', 'load_encoder', 'encoder_tokenizer'
 # %% ../../nbs/6_tasks/05_encoders.ipynb #00288160
 import os, re, torch
 from ..model.hf import load_tower, read_config, untrusted_config
-from ..model.towers import get_models, init_paper
+from ..model.towers import get_models
+from ..model.init import init_paper
 from ..recipe import make_recipe, recipe_from_file
 from ..text.tokenizer import check_tokenizer, load_tokenizer
-from ..training.checkpoints import verify_folder
+from ..files import verify_folder
 from pathlib import Path
 from torch import nn
 from transformers import ElectraConfig, ElectraForPreTraining, ElectraModel, PreTrainedTokenizerFast

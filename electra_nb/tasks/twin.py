@@ -12,7 +12,7 @@ from ..model.hf import save_tower
 from .encoders import load_encoder
 from .head import Classifier
 from .rows import Task
-from ..training.checkpoints import atomic_folder
+from ..files import atomic_folder
 from pathlib import Path
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
