@@ -61,7 +61,7 @@ def test_visible_cells_suffice(page):
 
 @pytest.mark.parametrize('page', pages)
 def test_lines_are_short(page):
-    "A visible line of code has no more characters than the page shows without scrolling."
+    "A visible line of code has at most 92 characters."
     long = [line for source,shown,_ in code_cells(pages[page]) if shown for line in source.split('\n') if len(line)>max_width]
     assert long==[]
 
