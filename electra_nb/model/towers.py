@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['sizes', 'ModelConfig', 'check_model_config', 'electra_configs', 'init_paper', 'init_local', 'tie_towers',
-           'get_models', 'count_parameters']
+           'get_models', 'mlm_tower', 'count_parameters']
 
 # %% ../../nbs/2_model/01_towers.ipynb #1bce83e7
 import math, torch
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from torch import nn
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 
@@ -159,6 +159,20 @@ def get_models(
     tie_towers(gen, disc, cfg.tie)
     for m in (gen,disc): m.set_attn_implementation('sdpa')
     return gen,disc
+
+# %% ../../nbs/2_model/01_towers.ipynb #3e19d4a7
+def mlm_tower(
+    cfg:ModelConfig=ModelConfig(), # shape of the discriminator, initial values
+    vocab_size:int=30522, # rows of the embedding table
+    pad_id:int=0, # id of [PAD]
+) -> ElectraForMaskedLM:
+    "One tower of the discriminator's size with a vocabulary head."
+    _,shape = electra_configs(replace(cfg, tie='all'), vocab_size, pad_id)
+    tower = ElectraForMaskedLM(shape)
+    dict(paper=init_paper, local=init_local)[cfg.init](tower)
+    tower.generator_lm_head.weight = tower.electra.embeddings.word_embeddings.weight
+    tower.set_attn_implementation('sdpa')
+    return tower
 
 # %% ../../nbs/2_model/01_towers.ipynb #9353759f
 def count_parameters(
