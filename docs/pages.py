@@ -142,6 +142,13 @@ class Notebook:
             elif checks or 'hide' not in c.directives_: out += code_cells(c, self.module, links)
         return out
 
+def natural_size(
+    c, # cell of a page
+) -> dict: # the same cell
+    "Pictures are stored with half their size in pixels, for dense screens; on the site they may fill the page."
+    for o in c.get('outputs', []): o.get('metadata', {}).pop('image/png', None)
+    return c
+
 def code_cells(
     c, # cell with a directive
     module:str, # of its notebook
@@ -214,7 +221,7 @@ def write_pages(
     for nb in notebooks:
         cells = nb.page(links)
         if nb.caption=='Start': cells += [mk_cell(tree, 'markdown') for tree in trees(notebooks)]
-        cells = [{**{k:v for k,v in c.items() if k in ('cell_type','source','outputs','execution_count','metadata')}, 'id':f'c{i}'} for i,c in enumerate(cells)]
+        cells = [{**{k:v for k,v in natural_size(c).items() if k in ('cell_type','source','outputs','execution_count','metadata')}, 'id':f'c{i}'} for i,c in enumerate(cells)]
         path = out/f'{nb.name}.ipynb'
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(dict(cells=cells, metadata=dict(kernelspec=kernel), nbformat=4, nbformat_minor=5)))
