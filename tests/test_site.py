@@ -25,7 +25,7 @@ def site():
     assert lines[-1].startswith('http://127.0.0.1:'), '\n'.join(lines)
     yield root/'build'/'html',lines[-1]
     p.send_signal(signal.SIGINT)
-    assert p.wait(10)==0
+    assert p.wait(60)==0
 
 @pytest.fixture(scope='module')
 def browser():
