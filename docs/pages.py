@@ -27,8 +27,8 @@ def section(
     return list(folders).index(name) if name in folders else len(folders), folders.get(name, re.sub(r'^\d+_', '', name).capitalize())
 
 def reading_order() -> list: # notebooks, relative to `nbs`
-    "The index; then section by section, those with a number by number, and the others in the order in which the index names them."
-    index = (nbs/'index.ipynb').read_text()
+    "The index; then section by section, those with a number by number, and the others in the order in which the index lists them."
+    index = (nbs/'index.ipynb').read_text().partition('## The notebooks')[2]
     def key(nb): return section(nb)[0], nb.name if nb.name[0].isdigit() else '', index.find(f'{nb.as_posix()})')%len(index), nb.name
     found = [Path(p).relative_to(nbs) for p in nbglob(nbs)]
     return [Path('index.ipynb'), *sorted((p for p in found if p!=Path('index.ipynb')), key=key)]
@@ -142,6 +142,13 @@ class Notebook:
             elif checks or 'hide' not in c.directives_: out += code_cells(c, self.module, links)
         return out
 
+def natural_size(
+    c, # cell of a page
+) -> dict: # the same cell
+    "Pictures are stored with half their size in pixels, for dense screens; on the site they may fill the page."
+    for o in c.get('outputs', []): o.get('metadata', {}).pop('image/png', None)
+    return c
+
 def code_cells(
     c, # cell with a directive
     module:str, # of its notebook
@@ -214,7 +221,7 @@ def write_pages(
     for nb in notebooks:
         cells = nb.page(links)
         if nb.caption=='Start': cells += [mk_cell(tree, 'markdown') for tree in trees(notebooks)]
-        cells = [{**{k:v for k,v in c.items() if k in ('cell_type','source','outputs','execution_count','metadata')}, 'id':f'c{i}'} for i,c in enumerate(cells)]
+        cells = [{**{k:v for k,v in natural_size(c).items() if k in ('cell_type','source','outputs','execution_count','metadata')}, 'id':f'c{i}'} for i,c in enumerate(cells)]
         path = out/f'{nb.name}.ipynb'
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(dict(cells=cells, metadata=dict(kernelspec=kernel), nbformat=4, nbformat_minor=5)))

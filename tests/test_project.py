@@ -20,6 +20,15 @@ def test_readme_links():
     for link in re.findall(r'\]\(([^)#]+)\)', (root/'README.md').read_text()):
         if not link.startswith('http'): assert (root/link).exists(), link
 
+def test_index_lists_every_notebook():
+    "A reader finds every notebook in the index, under the name of its module."
+    text = (root/'README.md').read_text()
+    for nb in nbs:
+        link = nb.relative_to(root).as_posix()
+        assert nb.name=='index.ipynb' or f']({link})' in text, link
+        module = next((m[1] for c in cells(nb) if (m := re.search(r'^#\|\s*default_exp (\S+)', ''.join(c['source']), re.MULTILINE))), None)
+        assert not module or f'[{module}]({link})' in text, module
+
 def test_names_are_defined():
     "No module uses a name that it does not have, or imports one in vain."
     for py in (root/'electra_nb').rglob('*.py'):

@@ -25,7 +25,7 @@ def site():
     assert lines[-1].startswith('http://127.0.0.1:'), '\n'.join(lines)
     yield root/'build'/'html',lines[-1]
     p.send_signal(signal.SIGINT)
-    assert p.wait(10)==0
+    assert p.wait(60)==0
 
 @pytest.fixture(scope='module')
 def browser():
@@ -155,7 +155,7 @@ def test_copy(site, browser):
     context = browser.new_context()
     context.grant_permissions(['clipboard-read','clipboard-write'], origin=url)
     page = context.new_page()
-    page.goto(f'{url}/masking.html')
+    page.goto(f'{url}/3_objectives/masking.html')
     block = page.locator('div.cell_input:visible').first
     block.hover()
     block.locator('button.copybtn').click()
@@ -180,7 +180,7 @@ def test_token_pictures(site, browser, scheme):
     "Coloured tokens have a contrast of 4.5 (WCAG AA) and a sign that needs no colour."
     page = browser.new_page(color_scheme=scheme)
     kinds = {}
-    for name in ('show','rtd','pretraining'):
+    for name in ('3_objectives/show','3_objectives/rtd','5_pretraining/pretraining'):
         page.goto(f'{site[1]}/{name}.html')
         for kind,text,c in page.locator('.cell_output td span[title]').evaluate_all(contrast): kinds.setdefault(kind, []).append((text,c))
     assert set(kinds)=={'masked','replaced','same','detected','missed','alarm'}
