@@ -16,7 +16,7 @@ from .training.clock import time_step
 from .training.deadline import steps_for
 from .reports.doctor import Doctor, diagnose
 from .files import verify_folder, folder_lock, read_json, atomic_file, atomic_folder
-from .training.device import pick_device, record_cbs
+from .training.device import pick_device
 from .training.learner import pretrain_learner
 from .commands import logger
 from .training.log import read_log
@@ -77,7 +77,7 @@ def pretrain(
     given,began = dict(options),time.perf_counter()
     if str(size).endswith('.json'): size,options = recipe_from_file(size, options)
     recipe = make_recipe(size, **options)
-    record_cbs(recipe, torch.device(pick_device(device, recipe.precision)))
+    pick_device(device, recipe.precision)
     if given.get('hours') and given.get('steps'): raise ValueError(f"hours={given['hours']} and steps={given['steps']}: a run ends at a deadline or after a number of steps; pass one of them")
     if max_hours is not None and not (isinstance(max_hours, (int,float)) and max_hours>0): raise ValueError(f"max_hours={max_hours!r} must be a number above 0, such as 5.5, or None for no limit")
     for name,on in dict(whole_files=whole_files, stream=stream, dry_run=dry_run).items():

@@ -96,7 +96,7 @@ class Variant:
     unpad:bool=False # without padding
     same:bool=True # the same algorithm as the reference
 
-attention,none,unrecorded = dict(attention_dropout=0.),dict(attention_dropout=0., dropout=0.),dict(compile=False, cuda_graph=False)
+attention,none,unrecorded = dict(attention_dropout=0.),dict(attention_dropout=0., dropout=0.),dict(compile=False)
 variants = {'reference':Variant(reference_loss, LoopAdam, reference_sample), 'own pass, logits at the slots only':Variant(opt=LoopAdam, changes=dict(sampler='gumbel')),
     'sample from the log-probabilities':Variant(opt=LoopAdam), 'fused optimizer (lean)':Variant(), "lean, in fastai's Learner":Variant(fastai=True, changes=dict(unpad=False, **unrecorded)),
     'lean, without padding':Variant(unpad=True), 'attention dropout 0':Variant(changes=attention, same=False), 'no dropout (another algorithm)':Variant(changes=none, same=False),

@@ -8,15 +8,14 @@ __all__ = ['check_vocabulary', 'pretrain_learner']
 # %% ../../nbs/4_training/09_learner.ipynb #83c45cde
 import torch
 from ..text.batches import ExamplesDL
-from .cuda_graph import StepLearner
 from ..objectives.rtd_metrics import eval_args
 from .optim import ClipGrads, CountSteps, OptimConfig, adam_args
 from .steps import TrainConfig, check_train_config, eval_interval
 from ..text.tokenizer import tokenizer_fingerprint
-from .device import LossesToHost, pick_device, precision_cbs, record_cbs, SmoothLoss, unpad_multiple
+from .device import LossesToHost, pick_device, precision_cbs, compile_cbs, SmoothLoss, unpad_multiple
 import fastai.callback.schedule # chkstyle: ignore (gives `Learner` its `lr_find`)
 import fastai.callback.progress # chkstyle: ignore (gives `Learner` its bar, and `no_bar`)
-from fastai.basics import DataLoaders
+from fastai.basics import DataLoaders, Learner
 from fastai.callback.training import GradientAccumulation
 
 # %% ../../nbs/4_training/09_learner.ipynb #2ef9a0f7
@@ -40,8 +39,8 @@ def pretrain_learner(
     cfg:TrainConfig=TrainConfig(), # batch size, precision, …
     optim:OptimConfig=OptimConfig(), # optimizer
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
-) -> StepLearner:
-    "A fastai `Learner` with the objective, both towers' metrics, optimizer, clipping, precision, accumulation and a recorded step."
+) -> Learner:
+    "A fastai `Learner` with the objective, both towers' metrics, optimizer, clipping, precision, accumulation and a compiled step."
     check_train_config(cfg)
     check_vocabulary(train, tok, objective['model'])
     device = torch.device(pick_device(device, cfg.precision))
@@ -49,9 +48,9 @@ def pretrain_learner(
     dls = DataLoaders(ExamplesDL(train, bs, eval_interval(cfg)*cfg.accumulate, seed=cfg.seed, device=device, unpad=unpad_multiple(cfg, train, device)),
         ExamplesDL(valid, bs, cfg.eval_batches, shuffle=False, device=device), device=device)
     cb,metrics = eval_args(train.unigram(), tok.mask_token_id)
-    cbs = [*objective['cbs'],cb,CountSteps(),ClipGrads(optim.clip),LossesToHost(),*precision_cbs(cfg.precision, device),*record_cbs(cfg, device)]
+    cbs = [*objective['cbs'],cb,CountSteps(),ClipGrads(optim.clip),LossesToHost(),*precision_cbs(cfg.precision, device),*compile_cbs(cfg, device)]
     if cfg.accumulate>1: cbs.append(GradientAccumulation(cfg.bs))
     objective['model'].to(device)
-    learn = StepLearner(dls, **{**objective, 'cbs':cbs}, **adam_args(optim), metrics=metrics)
+    learn = Learner(dls, **{**objective, 'cbs':cbs}, **adam_args(optim), metrics=metrics)
     learn.recorder.smooth_loss = SmoothLoss()
     return learn

@@ -21,7 +21,7 @@ from fastai.callback.core import Callback
 from pathlib import Path
 
 # %% ../../nbs/4_training/10_loop.ipynb #c4c2043d
-resumable = ('keep','save_every','threads','compile','cuda_graph','unpad') # settings that may differ when a run goes on
+resumable = ('keep','save_every','threads','compile','unpad') # settings that may differ when a run goes on
 
 def run_fingerprint(
     learn:Learner, # from `pretrain_learner`

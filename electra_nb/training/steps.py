@@ -35,8 +35,7 @@ class TrainConfig:
     seed:int=0 # of initial values, order of the data, masks and dropout
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
     threads:int=None # CPU threads; None: torch's choice
-    compile:bool=None # `torch.compile` the model (a minute or more at the start); None: on a GPU, for 5,000 steps or more, unless `unpad`
-    cuda_graph:bool=None # record the step as a CUDA graph; None: on a GPU
+    compile:bool=None # `torch.compile` the step, on a GPU as CUDA graphs (minutes at the start); None: on a GPU, for 5,000 steps or more
     unpad:bool=None # leave padding out of the encoders (dropout then draws otherwise); None: on a CPU, where more than an eighth of the places is padding
     hours:float=None # end after so many hours of work instead of after `steps`, with the schedule cut to fit; None: no deadline
 
@@ -51,7 +50,6 @@ def check_train_config(
     if not (cfg.hours is None or cfg.hours>0): raise ValueError(f"hours={cfg.hours!r} must be above 0, such as 6, or None")
     if not (isinstance(cfg.seed, int) and 0<=cfg.seed<2**63): raise ValueError(f"seed={cfg.seed!r} must be a whole number, 0 or more, below 2**63")
     if cfg.bs%cfg.accumulate: raise ValueError(f"bs={cfg.bs} rows cannot be divided among accumulate={cfg.accumulate} batches")
-    if cfg.compile and cfg.unpad: raise ValueError("compile=True and unpad=True: without padding each batch has a shape of its own, and all would be compiled; choose one of the two")
     if cfg.precision not in ('auto','fp32','bf16','fp16'): raise ValueError(f"precision={cfg.precision!r} is unknown: choose 'auto', 'fp32', 'bf16' or 'fp16'")
     return cfg
 
