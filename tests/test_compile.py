@@ -12,7 +12,7 @@ from electra_nb.training.compile import CompileStep
 from electra_nb.tiny import tiny_text
 
 kw = dict(steps=24, bs=4, eval_every=8, eval_batches=4, log_every=1, save_every=1000, max_len=32, vocab_size=500, valid=.1, threads=1, device='cpu', resume='auto',
-    n_layers=1, hidden_size=32, embedding_size=16, dropout=.1, attention_dropout=.1, unpad=False)
+    n_layers=1, hidden_size=32, embedding_size=16, dropout=.1, attention_dropout=.1, init='paper', unpad=False)
 timing = ('seconds','tokens_per_s')
 compiler = pytest.mark.skipif(not (shutil.which('g++') or shutil.which('clang++')), reason='torch.compile needs a C++ compiler')
 
@@ -36,9 +36,9 @@ def home(tmp_path_factory):
     else: os.environ['ELECTRA_NB_CACHE'] = old
 
 @pytest.fixture(autouse=True)
-def same_draws(monkeypatch):
+def same_draws():
     "Let the C++ code draw the random numbers that PyTorch draws."
-    monkeypatch.setattr(torch._inductor.config, 'fallback_random', True)
+    with torch._inductor.config.patch(fallback_random=True): yield
 
 def run(home, name, backend='aot_eager', **changes):
     "A short `pretrain()`; `backend=None` is the plain step."

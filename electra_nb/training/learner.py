@@ -12,10 +12,10 @@ from ..objectives.rtd_metrics import eval_args
 from .optim import ClipGrads, CountSteps, OptimConfig, adam_args
 from .steps import TrainConfig, check_train_config, eval_interval
 from ..text.tokenizer import tokenizer_fingerprint
-from .device import LossesToHost, pick_device, precision_cbs, compile_cbs, SmoothLoss, unpad_multiple
+from .device import LossesToHost, pick_device, precision_cbs, compile_cbs, SmoothLoss, TableLearner, unpad_multiple
 import fastai.callback.schedule # chkstyle: ignore (gives `Learner` its `lr_find`)
 import fastai.callback.progress # chkstyle: ignore (gives `Learner` its bar, and `no_bar`)
-from fastai.basics import DataLoaders, Learner
+from fastai.basics import DataLoaders
 from fastai.callback.training import GradientAccumulation
 
 # %% ../../nbs/4_training/09_learner.ipynb #2ef9a0f7
@@ -39,7 +39,7 @@ def pretrain_learner(
     cfg:TrainConfig=TrainConfig(), # batch size, precision, …
     optim:OptimConfig=OptimConfig(), # optimizer
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
-) -> Learner:
+) -> TableLearner:
     "A fastai `Learner` with the objective, both towers' metrics, optimizer, clipping, precision, accumulation and a compiled step."
     check_train_config(cfg)
     check_vocabulary(train, tok, objective['model'])
@@ -51,6 +51,6 @@ def pretrain_learner(
     cbs = [*objective['cbs'],cb,CountSteps(),ClipGrads(optim.clip),LossesToHost(),*precision_cbs(cfg.precision, device),*compile_cbs(cfg, device)]
     if cfg.accumulate>1: cbs.append(GradientAccumulation(cfg.bs))
     objective['model'].to(device)
-    learn = Learner(dls, **{**objective, 'cbs':cbs}, **adam_args(optim), metrics=metrics)
+    learn = TableLearner(dls, **{**objective, 'cbs':cbs}, **adam_args(optim), metrics=metrics)
     learn.recorder.smooth_loss = SmoothLoss()
     return learn

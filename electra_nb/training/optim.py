@@ -22,13 +22,16 @@ class OptimConfig:
     "Optimizer and schedule; the defaults are those of ELECTRA-Small."
     lr:float=5e-4 # peak learning rate (Table 6; 2e-4 for base and large)
     warmup:float=10_000 # steps over which the rate rises (Table 6); below 1: as a share of the run
+    warmup_times_decay:bool=True # the decay runs from the first step (original code); False: from the end of the warmup
     lr_power:float=1. # exponent of the decay (original code: 1, linear)
     wd:float=0.01 # decoupled weight decay, not on layer norms and biases (Table 6)
     beta1:float=0.9 # decay of the mean of the gradients (Table 6)
     beta2:float=0.999 # decay of the mean of their squares (Table 6)
+    bias_correction:bool=False # divide the means by what they lack at the start (original code: no; Adam's paper: yes)
     eps:float=1e-6 # added to the root of the squares (Table 6)
     clip:float=1. # largest norm of all gradients together (original code, not in the paper)
 
+# %% ../../nbs/4_training/01_optim.ipynb #c814c52a
 def check_optim_config(
     cfg:OptimConfig,
 ) -> OptimConfig: # the same
@@ -43,20 +46,36 @@ def check_optim_config(
 
 # %% ../../nbs/4_training/01_optim.ipynb #b0a30e66
 class ElectraAdam(torch.optim.AdamW):
-    "AdamW with its fused kernel and without bias correction (original code)."
+    "AdamW with its fused kernel, without bias correction unless it is wanted."
     def __init__(self,
         params, # parameters or groups of them
         lr:float=5e-4, # learning rate
         betas:tuple=(.9,.999), # decay of the two moments
         eps:float=1e-6, # added outside the square root
         weight_decay:float=0.01, # decoupled
-    ): super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=True)
+        bias_correction:bool=False, # as in Adam's paper (original code: no)
+    ):
+        self.bias_correction = bias_correction
+        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, fused=True)
+
+    @property
+    def params(self): return [p for g in self.param_groups for p in g['params']]
+
+    @property
+    def saved(self): # names of the state that a checkpoint needs
+        return ('exp_avg','exp_avg_sq','step') if self.bias_correction else ('exp_avg','exp_avg_sq')
 
     def init_state(self):
-        "Give every parameter zero moments and a step count at which bias correction is 1."
-        for p in (p for g in self.param_groups for p in g['params']):
+        "Give every parameter zero moments and its first step count."
+        first = 0. if self.bias_correction else 1e9
+        for p in self.params:
             if 'step' in self.state[p]: continue
-            self.state[p].update(step=torch.full((), 1e9, device=p.device), exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
+            zeros = {k:torch.zeros_like(p) for k in ('exp_avg','exp_avg_sq')}
+            self.state[p].update(step=torch.full((), first, device=p.device), **zeros)
+
+    def zero_grad(self, set_to_none=True):
+        if not set_to_none: return super().zero_grad(set_to_none)
+        for p in self.params: p.grad = None
 
     @torch.no_grad()
     def step(self, closure=None):
@@ -111,6 +130,7 @@ def decay_groups(
     ids = {id(p) for p in spared}
     return [[p for _,p in named if id(p) not in ids],spared]
 
+# %% ../../nbs/4_training/01_optim.ipynb #037696f2
 def make_opt(
     groups:list, # lists of parameters: those that decay and those that don't, in turn
     lr:float, # learning rate
@@ -119,8 +139,10 @@ def make_opt(
 ) -> OptimWrapper:
     "`ElectraAdam` as fastai wants it."
     groups = [dict(params=list(g), weight_decay=w) for g,w in zip(groups, cycle((cfg.wd,0.)))]
-    return OptimWrapper(opt=ElectraAdam(groups, lr=lr, betas=(cfg.beta1,cfg.beta2), eps=cfg.eps))
+    moments = dict(betas=(cfg.beta1,cfg.beta2), eps=cfg.eps, bias_correction=cfg.bias_correction)
+    return OptimWrapper(opt=ElectraAdam(groups, lr=lr, **moments))
 
+# %% ../../nbs/4_training/01_optim.ipynb #22f9cb18
 def adam_args(
     cfg:OptimConfig=OptimConfig(), # settings
 ) -> dict: # `opt_func`, `splitter`, `lr` for `Learner`
@@ -133,12 +155,15 @@ def lr_at(
     step:int, # updates done so far
     n_steps:int, # length of the training, in steps
     lr:float=5e-4, # peak learning rate
-    warmup:float=10_000, # steps of warm-up; below 1: as a share of `n_steps`; 0: none
+    warmup:float=10_000, # steps of warmup; below 1: as a share of `n_steps`; 0: none
     power:float=1., # exponent of the decay
+    times_decay:bool=True, # the decay runs from the first step (original code); False: from the end of the warmup
 ) -> float:
-    "Learning rate of update number `step`, counted from 0 (original code)."
-    decay = (1-min(step, n_steps)/n_steps)**power
+    "Learning rate of update number `step`, counted from 0."
     if warmup<1: warmup = warmup*n_steps
+    if not times_decay and step<warmup<=n_steps: return lr*step/warmup
+    start = 0 if times_decay or warmup>=n_steps else warmup
+    decay = (1-(min(step, n_steps)-start)/(n_steps-start))**power
     return lr*decay*(min(1., step/warmup) if warmup else 1.)
 
 # %% ../../nbs/4_training/01_optim.ipynb #836c3289
@@ -151,18 +176,21 @@ class CountSteps(Callback):
     def after_step(self):
         if not (self.learn.step_skipped or hasattr(self.learn, 'lr_finder')): self.learn.n_updates += 1
 
+# %% ../../nbs/4_training/01_optim.ipynb #7b74caa3
 class WarmupDecay(Callback):
     "Set the learning rate of every update."
     def __init__(self,
         n_steps:int, # length of the training
-        cfg:OptimConfig=OptimConfig(), # peak, warm-up, exponent
+        cfg:OptimConfig=OptimConfig(), # peak, warmup, exponent
         factors:list=(1.,), # of each parameter group, or one for all
     ): self.n_steps,self.cfg,self.factors = n_steps,cfg,factors
     def before_batch(self):
         if not self.training: return
-        lr = lr_at(self.learn.n_updates, self.n_steps, self.cfg.lr, self.cfg.warmup, self.cfg.lr_power)
+        cfg = self.cfg
+        lr = lr_at(self.learn.n_updates, self.n_steps, cfg.lr, cfg.warmup, cfg.lr_power, cfg.warmup_times_decay)
         self.opt.set_hyper('lr', [lr*f for f in self.factors])
 
+# %% ../../nbs/4_training/01_optim.ipynb #65fb054a
 class ClipGrads(Callback):
     "Clip the norm of all gradients and keep it as `norm`."
     order = GradientClip.order
