@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['forward_and_loss', 'Once', 'same_tensors', 'compile_functions', 'compute', 'trial', 'CompileStep']
 
-# %% ../../nbs/4_training/08_compile.ipynb #4e146c3f
+# %% ../../nbs/4_training/08_compile.ipynb #b3b60b51
 import torch
 from collections.abc import Callable
 from ..commands import logger
@@ -18,7 +18,7 @@ from fastcore.basics import noop, patch
 from torch import Tensor, nn
 from types import FunctionType
 
-# %% ../../nbs/4_training/08_compile.ipynb #e41aba0f
+# %% ../../nbs/4_training/08_compile.ipynb #4bffd2a0
 def forward_and_loss(
     model:nn.Module,
     loss_func:Callable, # takes predictions and targets
@@ -31,7 +31,7 @@ def forward_and_loss(
     if half: pred = to_float(pred)
     return pred,loss_func(pred, *yb)
 
-# %% ../../nbs/4_training/08_compile.ipynb #e72d02d5
+# %% ../../nbs/4_training/08_compile.ipynb #368105e9
 class Once:
     "Stand in for an attribute of an object until it is called."
     def __init__(self,
@@ -49,7 +49,7 @@ class Once:
         else: setattr(self.obj, self.name, self.old)
         return self.f(*args)
 
-# %% ../../nbs/4_training/08_compile.ipynb #73a88656
+# %% ../../nbs/4_training/08_compile.ipynb #aa2e1716
 def _leaves(x): return [t for o in x for t in _leaves(o)] if isinstance(x, (tuple,list)) else [x]
 
 def same_tensors(
@@ -60,7 +60,7 @@ def same_tensors(
     a,b = _leaves(a),_leaves(b)
     return len(a)==len(b) and all(x is y for x,y in zip(a, b))
 
-# %% ../../nbs/4_training/08_compile.ipynb #f5e04ee2
+# %% ../../nbs/4_training/08_compile.ipynb #10b1d9f6
 def compile_functions(
     **kwargs, # for `torch.compile`
 ) -> list: # `forward_and_loss` and `clip_and_adam`, compiled at their first call
@@ -82,7 +82,7 @@ def compute(
     if getattr(loss_func, 'last', None): loss_func.last = apply(_clone, loss_func.last)
     return apply(_clone, pred),loss.clone()
 
-# %% ../../nbs/4_training/08_compile.ipynb #0ed11dbc
+# %% ../../nbs/4_training/08_compile.ipynb #9eb0cd54
 def trial(
     f:Callable, # `forward_and_loss`, compiled
     model:nn.Module,
@@ -95,7 +95,7 @@ def trial(
             _,loss = compute(f, model, *args)
             with torch.autocast(loss.device.type, enabled=False): torch.autograd.grad(loss, params, allow_unused=True)
 
-# %% ../../nbs/4_training/08_compile.ipynb #74b7136f
+# %% ../../nbs/4_training/08_compile.ipynb #ca515868
 class CompileStep(Callback):
     "Compute model and loss, and clipping and update, by `torch.compile`."
     order,run_valid = MixedPrecision.order+.5,False # before `ClipGrads`
@@ -124,7 +124,7 @@ class CompileStep(Callback):
         Once(learn, 'loss_func', lambda *now: loss if same_tensors(now, (pred,*args[-1])) else args[1](*now))
         return pred
 
-# %% ../../nbs/4_training/08_compile.ipynb #2998f64d
+# %% ../../nbs/4_training/08_compile.ipynb #f9f925cd
 @patch
 def ready(self:CompileStep, args):
     "Whether there is code for the shapes of this batch; compiles if there is none."
@@ -146,7 +146,7 @@ def stop(self:CompileStep, e):
     logger.warning(f'torch.compile failed ({reason[:200]}): going on without it')
     self.off = True
 
-# %% ../../nbs/4_training/08_compile.ipynb #27dfc643
+# %% ../../nbs/4_training/08_compile.ipynb #199b2dd6
 @patch
 def before_step(self:CompileStep):
     if self.off or not (self.functions and self.adam): return

@@ -48,10 +48,11 @@ def handlers(
 class TableLearner(Learner):
     "A `Learner` that asks only the callbacks that handle an event."
     known,table = (),None
-    def __call__(self, event_name):
-        if not (isinstance(event_name, str) and event_name in _inner_loop): # outside the step
+    def __call__(self, event_name): self._call_one(event_name) if isinstance(event_name, str) else super().__call__(event_name)
+    def _call_one(self, event_name):
+        if event_name not in _inner_loop: # outside the step
             self.known = ()
-            return super().__call__(event_name)
+            return super()._call_one(event_name)
         if self.known!=self.cbs.items: self.known,self.table = list(self.cbs.items),{}
         if event_name not in self.table: self.table[event_name] = handlers(self.cbs, event_name)
         for cb in self.table[event_name]: cb(event_name)

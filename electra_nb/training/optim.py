@@ -62,16 +62,13 @@ class ElectraAdam(torch.optim.AdamW):
     def params(self): return [p for g in self.param_groups for p in g['params']]
 
     @property
-    def saved(self): # names of the state that a checkpoint needs
-        return ('exp_avg','exp_avg_sq','step') if self.bias_correction else ('exp_avg','exp_avg_sq')
+    def saved(self): return ('exp_avg','exp_avg_sq','step')[:2+self.bias_correction] # what a checkpoint needs of the state
 
     def init_state(self):
         "Give every parameter zero moments and its first step count."
-        first = 0. if self.bias_correction else 1e9
-        for p in self.params:
-            if 'step' in self.state[p]: continue
-            zeros = {k:torch.zeros_like(p) for k in ('exp_avg','exp_avg_sq')}
-            self.state[p].update(step=torch.full((), first, device=p.device), **zeros)
+        for p in (p for p in self.params if 'step' not in self.state[p]):
+            first = 0. if self.bias_correction else 1e9
+            self.state[p].update(step=torch.full((), first, device=p.device), exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
 
     def zero_grad(self, set_to_none=True):
         if not set_to_none: return super().zero_grad(set_to_none)
