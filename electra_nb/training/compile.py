@@ -65,8 +65,8 @@ def compile_functions(
     **kwargs, # for `torch.compile`
 ) -> list: # `forward_and_loss` and `clip_and_adam`, compiled at their first call
     "Both functions for the compiler, which keeps its code with the copy."
-    copies = [FunctionType(f.__code__.replace(), f.__globals__) for f in (forward_and_loss,clip_and_adam)]
-    return [torch.compile(f, dynamic=False, **kwargs) for f in copies]
+    first,second = (FunctionType(f.__code__.replace(), f.__globals__) for f in (forward_and_loss,clip_and_adam))
+    return [torch.compile(first, dynamic=False, **kwargs), torch.compile(second, dynamic=False, fullgraph=True, **kwargs)]
 
 def _clone(t): return t.clone() if isinstance(t, Tensor) else t
 

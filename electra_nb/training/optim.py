@@ -96,7 +96,8 @@ def _adam(tensors, row, norm):
     torch._foreach_add_(means, torch._foreach_mul(torch._foreach_sub(grads, means), share1))
     squared = torch._foreach_mul(grads, grads)
     torch._foreach_add_(squares, torch._foreach_mul(torch._foreach_sub(squared, squares), share2))
-    moves = torch._foreach_div(means, torch._foreach_add(torch._foreach_sqrt(squares), eps))
+    roots = torch._foreach_add(torch._foreach_sqrt(squares), [eps]*len(squares)) # adding a tensor would read it on the host
+    moves = torch._foreach_div(means, roots)
     torch._foreach_mul_(params, 1-lr*wd)
     torch._foreach_sub_(params, torch._foreach_mul(moves, lr))
 
@@ -114,7 +115,7 @@ def adam_inputs(
         groups.append((params, [p.grad for p in params], [s['exp_avg'] for s in states], [s['exp_avg_sq'] for s in states]))
         rows.append((g['lr'], g['weight_decay'], 1-beta1, 1-beta2, g['eps'], max_norm))
     device = opt.param_groups[0]['params'][0].device
-    return groups,torch.tensor(rows).to(device, non_blocking=True)
+    return groups,torch.tensor(rows, dtype=torch.float32).to(device, non_blocking=True)
 
 # %% ../../nbs/4_training/01_optim.ipynb #086950fa
 def decay_groups(
