@@ -7,7 +7,7 @@ __all__ = ['Prepared', 'Run', 'cli', 'check_arguments', 'read_recipe', 'run_fold
            'describe_model', 'fit_deadline', 'open_folder', 'write_facts', 'train_run', 'stop_run', 'finish_run',
            'closing_words', 'pretrain', 'dry_run_of']
 
-# %% ../nbs/5_pretraining/03_pretraining.ipynb #f3bbe8fe
+# %% ../nbs/5_pretraining/03_pretraining.ipynb #152566e5
 import json, os, signal, sys, tempfile, time, torch
 from collections import namedtuple
 from .commands import Command, logger
@@ -26,7 +26,7 @@ from .text.tokenizer import sample_texts
 from .training.checkpoints import checkpoint_state, newest_checkpoint
 from .training.clock import time_step
 from .training.deadline import steps_for
-from .training.device import pick_device, record_cbs
+from .training.device import pick_device
 from .training.folder import check_out, default_out, note_end, open_run_folder, run_identity
 from .training.learner import pretrain_learner
 from .training.log import read_log
@@ -223,7 +223,7 @@ def closing_words(run) -> str:
     code = f"from transformers import pipeline; print(*pipeline('fill-mask', '{out}/{fills}')('{gap}'), sep='\\n')"
     return f"finished: {out}/{objective.encoder} is the encoder, {out}/{fills} fills gaps, {out}/report.html is the report.\nNext, let it fill a gap:\n  python -c \"{code}\""
 
-# %% ../nbs/5_pretraining/03_pretraining.ipynb #1784a8ef
+# %% ../nbs/5_pretraining/03_pretraining.ipynb #ef435df9
 @with_options(recipe_docs())
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
@@ -247,7 +247,6 @@ def pretrain(
     check_arguments(max_hours, cache, resume, whole_files=whole_files, stream=stream, dry_run=dry_run)
     size,recipe = read_recipe(size, options)
     device = pick_device(device, recipe.train.precision)
-    record_cbs(recipe.train, torch.device(device))
     check_trackers(log_with)
     if out is not None: check_out(out, resume)
     found = get_corpus(corpus, text_column, whole_files, stream)

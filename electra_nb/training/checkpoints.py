@@ -83,7 +83,7 @@ def optimizer_state(
     opt, # fastai `OptimWrapper` around `ElectraAdam`
 ) -> dict: # tensors by name
     "Both moments of every parameter."
-    return {f'{k}.{n}':opt.opt.state[p][k] for n,p in model.named_parameters() if p in opt.opt.state for k in ('exp_avg','exp_avg_sq')}
+    return {f'{k}.{n}':opt.opt.state[p][k] for n,p in model.named_parameters() if p in opt.opt.state for k in opt.opt.saved}
 
 def set_optimizer_state(
     model:torch.nn.Module,
@@ -93,7 +93,7 @@ def set_optimizer_state(
     "Put both moments of every parameter back."
     opt.opt.init_state()
     for n,p in model.named_parameters():
-        for k in ('exp_avg','exp_avg_sq'):
+        for k in opt.opt.saved:
             if f'{k}.{n}' in tensors: opt.opt.state[p][k].copy_(tensors[f'{k}.{n}'])
 
 # %% ../../nbs/4_training/03_checkpoints.ipynb #9262b64a

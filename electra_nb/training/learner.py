@@ -5,14 +5,13 @@
 # %% auto #0
 __all__ = ['check_vocabulary', 'pretrain_loaders', 'pretrain_learner']
 
-# %% ../../nbs/4_training/09_learner.ipynb #154c12b3
+# %% ../../nbs/4_training/09_learner.ipynb #a6398b9a
 import torch
 from ..text.batches import ExamplesDL
-from .cuda_graph import StepLearner
 from .optim import ClipGrads, CountSteps, OptimConfig, adam_args
 from .steps import TrainConfig, eval_interval
 from ..text.tokenizer import tokenizer_fingerprint
-from .device import LossesToHost, pick_device, precision_cbs, record_cbs, SmoothLoss, unpad_multiple
+from .device import LossesToHost, SmoothLoss, TableLearner, compile_cbs, pick_device, precision_cbs, unpad_multiple
 import fastai.callback.schedule # chkstyle: ignore (gives `Learner` its `lr_find`)
 import fastai.callback.progress # chkstyle: ignore (gives `Learner` its bar, and `no_bar`)
 from fastai.basics import DataLoaders
@@ -44,7 +43,7 @@ def pretrain_loaders(
     train_dl = ExamplesDL(train, bs, n, seed=cfg.seed, device=device, unpad=unpad)
     return DataLoaders(train_dl, ExamplesDL(valid, bs, cfg.eval_batches, shuffle=False, device=device), device=device)
 
-# %% ../../nbs/4_training/09_learner.ipynb #1d30db65
+# %% ../../nbs/4_training/09_learner.ipynb #29547d3d
 def pretrain_learner(
     train, # training `Examples`
     valid, # validation `Examples`
@@ -54,14 +53,14 @@ def pretrain_learner(
     cfg:TrainConfig=TrainConfig(), # batch size, precision, …
     optim:OptimConfig=OptimConfig(), # optimizer
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
-) -> StepLearner:
+) -> TableLearner:
     "A fastai `Learner` with an objective, its metrics, optimizer, clipping, precision and accumulation."
     check_vocabulary(train, tok, towers)
     device = torch.device(pick_device(device, cfg.precision))
     dls,args = pretrain_loaders(train, valid, cfg, device),objective(towers, tok)
-    args['cbs'] += [CountSteps(),ClipGrads(optim.clip),LossesToHost(),*precision_cbs(cfg.precision, device),*record_cbs(cfg, device)]
+    args['cbs'] += [CountSteps(),ClipGrads(optim.clip),LossesToHost(),*precision_cbs(cfg.precision, device),*compile_cbs(cfg, device)]
     if cfg.accumulate>1: args['cbs'].append(GradientAccumulation(cfg.bs))
     args['model'].to(device)
-    learn = StepLearner(dls, **args, **adam_args(optim))
+    learn = TableLearner(dls, **args, **adam_args(optim))
     learn.objective,learn.recorder.smooth_loss = objective,SmoothLoss()
     return learn

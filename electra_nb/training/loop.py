@@ -22,7 +22,7 @@ from fastai.callback.core import Callback
 from pathlib import Path
 
 # %% ../../nbs/4_training/10_loop.ipynb #a13c99fd
-resumable = ('keep','save_every','threads','compile','cuda_graph','unpad') # settings that may differ when a run goes on
+resumable = ('keep','save_every','threads','compile','unpad') # settings that may differ when a run goes on
 
 def run_fingerprint(
     learn:Learner, # from `pretrain_learner`

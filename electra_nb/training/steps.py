@@ -20,7 +20,7 @@ from fastai.callback.fp16 import MixedPrecision
 from pathlib import Path
 from tqdm import tqdm
 
-# %% ../../nbs/4_training/02_steps.ipynb #5a2442ec
+# %% ../../nbs/4_training/02_steps.ipynb #63975b47
 @dataclass(frozen=True)
 class TrainConfig:
     "Length and intervals of a training; the defaults are those of ELECTRA-Small."
@@ -35,8 +35,7 @@ class TrainConfig:
     seed:int=0 # of initial values, order of the data, masks and dropout
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
     threads:int=None # CPU threads; None: torch's choice
-    compile:bool=None # `torch.compile` the model (a minute or more at the start); None: on a GPU, for 5,000 steps or more, unless `unpad`
-    cuda_graph:bool=None # record the step as a CUDA graph; None: on a GPU
+    compile:bool=None # `torch.compile` the step, on a GPU as CUDA graphs (minutes at the start); None: on a GPU, for 5,000 steps or more
     unpad:bool=None # leave padding out of the encoders (dropout then draws otherwise); None: on a CPU, where more than an eighth of the places is padding
     hours:float=None # end after so many hours of work instead of after `steps`, with the schedule cut to fit; None: no deadline
     def __post_init__(self):
@@ -45,7 +44,6 @@ class TrainConfig:
         if not (self.hours is None or self.hours>0): raise ValueError(f"hours={self.hours!r} must be above 0, such as 6, or None")
         if not (isinstance(self.seed, int) and 0<=self.seed<2**63): raise ValueError(f"seed={self.seed!r} must be a whole number, 0 or more, below 2**63")
         if self.bs%self.accumulate: raise ValueError(f"bs={self.bs} rows cannot be divided among accumulate={self.accumulate} batches")
-        if self.compile and self.unpad: raise ValueError("compile=True and unpad=True: without padding each batch has a shape of its own, and all would be compiled; choose one of the two")
         if self.precision not in ('auto','fp32','bf16','fp16'): raise ValueError(f"precision={self.precision!r} is unknown: choose 'auto', 'fp32', 'bf16' or 'fp16'")
 
     def count(self, name, none=''):
