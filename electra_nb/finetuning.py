@@ -163,7 +163,7 @@ def finetune(
     return study
 
 # %% ../nbs/7_study/08_finetuning.ipynb #4e4d3368
-_groups = dict(FinetuneConfig='fine-tuning (tasks.learner)', OptimConfig='optimizer (training.optim)')
+_groups = dict(FinetuneConfig='fine-tuning (tasks.settings)', OptimConfig='optimizer (training.optim)')
 
 def _unknown(name): finetune_config(ElectraConfig(), **{name:None})
 

@@ -6,7 +6,7 @@
 __all__ = ['Job', 'Work', 'starting_encoder', 'write_predictions', 'run_once', 'do_job', 'do_jobs']
 
 # %% ../../nbs/7_study/06_jobs.ipynb #34572b73
-import joblib, math, numpy as np, os, pandas as pd, signal, time, torch
+import joblib, math, numpy as np, os, signal, time, torch
 from collections import namedtuple
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
