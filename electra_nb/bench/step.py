@@ -11,7 +11,6 @@ __all__ = ['no_dropout', 'gumbel', 'variants', 'compiled', 'gpu_variants', 'plai
 import tempfile, torch, torch.nn.functional as F
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from ..model.towers import get_models
 from ..objectives.rtd import RTD, JointLoss, LossConfig, MaskTokens, RTDModel
 from ..objectives.sampling import SampleConfig, corrupt, sample_tokens
 from ..recipe import Recipe, change
