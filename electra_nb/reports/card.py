@@ -12,7 +12,7 @@ from ..recipe import recipes
 from pathlib import Path
 from ..objectives.table import objective_of
 
-# %% ../../nbs/8_reports/06_card.ipynb #7a519c57
+# %% ../../nbs/8_reports/06_card.ipynb #b76ad30b
 _card = '''---
 library_name: transformers
 tags: [electra, {tag}, fill-mask, pretraining]
