@@ -67,10 +67,10 @@ def test_parameters():
 
 def test_parameters_of_the_package():
     "For every exported function the comments are those that fastcore finds."
-    import electra_nb.objectives.masking as m, electra_nb.objectives.rtd as r
+    import electra_nb.objectives.masking as m, electra_nb.objectives.rtd as r, electra_nb.objectives.sampling as s
     from fastcore.docments import docments
     import inspect, io, tokenize
-    for o in (m.MaskConfig,m.draw_slots,r.rtd,r.MaskTokens,r.sample_tokens):
+    for o in (m.MaskConfig,m.draw_slots,r.tower_losses,r.MaskTokens,s.sample_tokens):
         source = inspect.getsource(o)
         comments = {t.start[0]:t.string.lstrip('# ') for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type==tokenize.COMMENT}
         found = {n:c for n,_,_,c in parameters(ast.parse(source).body[0], comments)}
@@ -101,7 +101,7 @@ def test_names_are_documented(site):
     html = (site[0]/'3_objectives'/'rtd.html').read_text()
     assert 'id="electra_nb.objectives.rtd.MaskTokens"' in html and 'id="masktokens"' in html
     assert 'masking.html#electra_nb.objectives.masking.MaskConfig' in html
-    assert '/blob/main/electra_nb/objectives/rtd.py' in html and '/blob/main/nbs/3_objectives/03_rtd.ipynb' in html
+    assert '/blob/main/electra_nb/objectives/rtd.py' in html and '/blob/main/nbs/3_objectives/07_rtd.ipynb' in html
     assert '<math ' in html and r'\mathcal' not in re.sub(r'<annotation.*?</annotation>', '', html)
 
 # -- In a browser
