@@ -138,7 +138,10 @@ def check_recipe(
     recipe:Recipe,
 ) -> Recipe: # the same
     "Refuse settings that cannot work, alone or together."
-    for part,check in ((recipe.packing,check_examples_config),(recipe.model,check_model_config),(recipe.objective.mask,check_mask_config),(recipe.optim,check_optim_config)): check(part)
+    check_examples_config(recipe.packing)
+    check_model_config(recipe.model)
+    check_mask_config(recipe.objective.mask)
+    check_optim_config(recipe.optim)
     electra_configs(recipe.model, 100)
     vocab,max_len,optim,steps = recipe.vocab.vocab_size,recipe.packing.max_len,recipe.optim,recipe.train.steps
     if vocab<100: raise ValueError(f"vocab_size={vocab} must be a whole number of 100 or more")

@@ -88,10 +88,10 @@ class MLMEval(Evaluate):
     def compute(self): return generator_metrics(self.sums.read()) if self.sums.names else {}
 
 # %% ../../nbs/3_objectives/08_mlm.ipynb #ca841c2c
-panels = (
-    Panel('Loss', (Curve('mlm_loss', 'training', 'train'),Curve('mlm_loss', 'held-out text'),Curve('mask_loss', 'held-out, at [MASK]'),
-        Curve('unigram_loss', 'at [MASK], knows only frequencies', 'floor')), 'At [MASK] it must be below the dashed line: then it uses the words around.'),
-    Panel('Accuracy on [MASK]', (Curve('mask_accuracy', 'held-out text'),), 'How often the likeliest word is the true one.'))
+_loss = Panel('Loss', (Curve('mlm_loss', 'training', 'train'),Curve('mlm_loss', 'held-out text'),Curve('mask_loss', 'held-out, at [MASK]'),
+    Curve('unigram_loss', 'at [MASK], knows only frequencies', 'floor')), 'At [MASK] it must be below the dashed line: then it uses the words around.')
+_accuracy = Panel('Accuracy on [MASK]', (Curve('mask_accuracy', 'held-out text'),), 'How often the likeliest word is the true one.')
+panels = (_loss,_accuracy)
 
 def mlm_headline(
     v:dict, # metrics of an evaluation
@@ -123,7 +123,7 @@ def mlm_rows(
     rows = dict(original=(ids,[None]*len(ids)), masked=(masked,hidden), guessed=(guessed,kinds))
     return [(name,tok.convert_ids_to_tokens(x[1:lens]),kind[1:lens]) for name,(x,kind) in rows.items()]
 
-# %% ../../nbs/3_objectives/08_mlm.ipynb #e6b70c1e
+# %% ../../nbs/3_objectives/08_mlm.ipynb #17df01a8
 @dataclass(frozen=True)
 class MLM:
     "Masked language modelling (BERT; original code: electra_objective=False)."
@@ -136,6 +136,7 @@ class MLM:
     table = ('mlm_loss','mask_loss','mask_accuracy') # columns of fastai's table
     rules = ('loss not finite','vocabulary and ids disagree','characters instead of words','a tower is not trained','data repeats',
         'learning rate too high','learning rate too low','generator not beyond word frequencies')
+    legend = dict(detected='right', missed='wrong') # of guesses in a text
 
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
         "One tower of the discriminator's size."

@@ -142,15 +142,15 @@ class RTDLoss(Callback):
     def after_create(self): self.learn.loss_func = self.loss_func
 
 # %% ../../nbs/3_objectives/07_rtd.ipynb #029dc401
-panels = (
-    Panel('Discriminator: loss', (Curve('disc_loss', 'training', 'train'),Curve('disc_loss', 'held-out text'),Curve('disc_floor', 'knows only the share', 'floor')),
-        'Below the dashed line it knows more than how many tokens are replaced.'),
-    Panel('Generator: loss', (Curve('gen_loss', 'training', 'train'),Curve('mlm_loss', 'held-out text'),Curve('mask_loss', 'held-out, at [MASK]'),
-        Curve('unigram_loss', 'at [MASK], knows only frequencies', 'floor')), 'At [MASK] it must be below the dashed line: then it uses the words around.'),
-    Panel('Discriminator: AUC', (Curve('disc_auc', "generator's samples"),Curve('probe_auc', 'words by frequency')),
-        'Area under the ROC curve: replaced tokens told from originals; 0.5 is chance.', chance=.5),
-    Panel('Generator: accuracy on [MASK]', (Curve('mask_accuracy', 'held-out text'),Curve('replaced', 'share of tokens replaced')),
-        'How often the likeliest word is the true one; and how many tokens of the text are replaced.'))
+_disc_loss = Panel('Discriminator: loss', (Curve('disc_loss', 'training', 'train'),Curve('disc_loss', 'held-out text'),Curve('disc_floor', 'knows only the share', 'floor')),
+    'Below the dashed line it knows more than how many tokens are replaced.')
+_gen_loss = Panel('Generator: loss', (Curve('gen_loss', 'training', 'train'),Curve('mlm_loss', 'held-out text'),Curve('mask_loss', 'held-out, at [MASK]'),
+    Curve('unigram_loss', 'at [MASK], knows only frequencies', 'floor')), 'At [MASK] it must be below the dashed line: then it uses the words around.')
+_auc = Panel('Discriminator: AUC', (Curve('disc_auc', "generator's samples"),Curve('probe_auc', 'words by frequency')),
+    'Area under the ROC curve: replaced tokens told from originals; 0.5 is chance.', chance=.5)
+_accuracy = Panel('Generator: accuracy on [MASK]', (Curve('mask_accuracy', 'held-out text'),Curve('replaced', 'share of tokens replaced')),
+    'How often the likeliest word is the true one; and how many tokens of the text are replaced.')
+panels = (_disc_loss,_gen_loss,_auc,_accuracy)
 
 # %% ../../nbs/3_objectives/07_rtd.ipynb #e589faf2
 def rtd_headline(
@@ -168,7 +168,7 @@ def rtd_healthy(
     return (f"The generator uses context (loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}), the discriminator knows more than "
         f"how many tokens are replaced (loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}; AUC {v['disc_auc']:.2f}, on words by frequency {v['probe_auc']:.2f})")
 
-# %% ../../nbs/3_objectives/07_rtd.ipynb #f3671ce4
+# %% ../../nbs/3_objectives/07_rtd.ipynb #73de91f6
 @dataclass(frozen=True)
 class RTD:
     "Replaced token detection (paper §2)."
@@ -183,6 +183,7 @@ class RTD:
         'discriminator: loss':'disc_loss', 'its floor':'disc_floor'}
     table = ('mlm_loss','mask_accuracy','disc_loss','disc_floor','disc_auc','probe_auc') # columns of fastai's table
     rules = None # of the diagnosis: all
+    legend = dict(detected='noticed', missed='not noticed', alarm='original, suspected') # of guesses in a text
 
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
         "Both towers, tied and with initial values."

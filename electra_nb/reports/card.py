@@ -60,4 +60,6 @@ def model_card(
         ('versions', ', '.join(f'{k} {v}' for k,v in info['versions'].items())), ('corpus fingerprint', info['corpus_fingerprint'])]
     table = lambda xs: '\n'.join(f'| {k} | {v} |' for k,v in xs)
     metrics = [(k, f'{v:.4f}') for k,v in valid[-1]['valid'].items()] if valid else []
-    return _card.format(words=objective.words, tag=objective.words.replace(' ', '-'), encoder=objective.encoder, fills=objective.towers[0], size=info['size'], corpus=info['corpus'], version=info['versions']['electra_nb'], mask=tok.mask_token, rows=table(rows), metrics=table(metrics), changes=changes)
+    names = dict(words=objective.words, tag=objective.words.replace(' ', '-'), encoder=objective.encoder, fills=objective.towers[0])
+    about = dict(size=info['size'], corpus=info['corpus'], version=info['versions']['electra_nb'], mask=tok.mask_token)
+    return _card.format(**names, **about, rows=table(rows), metrics=table(metrics), changes=changes)

@@ -182,7 +182,7 @@ def sample_tables(
         out.append(Div(Table(*body), cls='text'))
     return out
 
-# %% ../../nbs/8_reports/03_pages.ipynb #67f29a5e
+# %% ../../nbs/8_reports/03_pages.ipynb #cafc2d39
 def _status(f):
     "State and verdict."
     at = f'step {f.step:,} of {f.steps:,}'
@@ -195,9 +195,9 @@ def _status(f):
 def _verdict(f, run):
     found = diagnose(run)
     if found: return [Div(B(x.name.capitalize()), P(f'{x.evidence}.'), P(B('What to do: '), f'{x.advice}.'), cls='note bad') for x in found]
-    if f.state=='crashed': return [Div('The doctor gives no verdict on a run that did not end properly; nothing in its log points to a known fault.', cls='note')]
+    if f.state=='crashed': return [Div('There is no diagnosis of a run that did not end properly; nothing in its log points to a known fault.', cls='note')]
     words = found.line()
-    return [Div(B('The doctor says: '), words, cls='note good' if words.startswith('healthy') else 'note')]
+    return [Div(B('Diagnosis: '), words, cls='note good' if words.startswith('healthy') else 'note')]
 
 def _span(seconds): return f'{seconds:.0f} s' if seconds<120 else f'{seconds/60:.1f} min' if seconds<7200 else f'{seconds/3600:.1f} h'
 
@@ -222,7 +222,7 @@ def _how(f):
     go = f"from electra_nb import pretrain, finetune\n\npretrain({f.size!r}, corpus=…, out={f.name!r}{changes})  # goes on\nfinetune({f.name!r}, data='labels.csv', runs=5)"
     return Section(H2('How to load it, and to go on'), *([Pre(Code(load))] if f.state=='finished' else []), Pre(Code(go)), P('Paths are relative to the folder in which the run folder lies.', cls='faint'))
 
-# %% ../../nbs/8_reports/03_pages.ipynb #3167c8f7
+# %% ../../nbs/8_reports/03_pages.ipynb #afd967a3
 def run_page(
     run:str, # run folder
 ) -> str: # HTML
@@ -230,8 +230,9 @@ def run_page(
     f = RunFacts(run)
     figures = tiles([('steps', f'{f.step:,}'), ('training', _span(f.seconds)), *((label, f.value(key)) for label,key in f.objective.tiles.items())])
     seen = sample_tables(f)
-    legend = P(Span('Marked words were guessed: ', cls='faint'), *(x for k,w in (('detected','noticed'),('missed','not noticed'),('alarm','original, suspected')) for x in (Safe(f'<mark class="{k}">{w}</mark> '),)))
-    samples = Section(H2('The same texts, as training went on'), P('Five underscores are gaps; a few words that are to be guessed stay in view. A guess that equals the original is not marked.', cls='faint'), legend, *seen) if seen else None
+    marks = [Safe(f'<mark class="{kind}">{words}</mark> ') for kind,words in f.objective.legend.items()]
+    legend = P(Span('Marked words were guessed: ', cls='faint'), *marks)
+    samples = Section(H2('The same texts, as training went on'), P('Five underscores are gaps; a few words that are to be guessed stay in view.', cls='faint'), legend, *seen) if seen else None
     parts = [P(f'Pre-trained on {f.corpus} by {f.objective.words}', cls='faint'), figures, *_status(f), *_verdict(f, run), Section(H2('Curves'), charts(f)), samples, *_numbers(f), _how(f)]
     return page(f'ELECTRA, size {f.size}: {f.name}', *filter(None, parts), Footer(Small(f'Written by electra_nb on {date.today()}')))
 

@@ -105,6 +105,7 @@ def log_means(self:LogSteps) -> None:
     self.write(dict(step=self.counted, **means, grad_norm=norm, **norms, batch=batch_fingerprint(self.xb[0]), lr=self.opt.hypers[-1]['lr'],
         tokens_per_s=round(tokens/took, 1), seconds=round(self.seconds, 1)))
 
+# %% ../../nbs/4_training/05_log.ipynb #c7373ca2
 @patch
 def check(self:LogSteps,
     sums, # floats
@@ -114,10 +115,9 @@ def check(self:LogSteps,
     raise FloatingPointError(f"the training has broken down by step {self.learn.n_updates}: a loss or a gradient is not a finite number. "
         "The newest checkpoint is from before that. Try a lower lr or a longer warmup, in a new run folder.")
 
+# %% ../../nbs/4_training/05_log.ipynb #b4f98c6b
 @patch
-def write(self:LogSteps,
-    line:dict,
-) -> None:
+def write(self:LogSteps, line:dict) -> None:
     "Append a line."
     with explain_oserror(self.path), open(self.path, 'a') as f: f.write(json.dumps(line)+'\n')
 

@@ -15,7 +15,8 @@ from .deadline import Deadline
 from ..files import need_space, remove_folder
 from .log import LogSteps, read_log, save_curves, trim_log
 from .optim import OptimConfig, WarmupDecay
-from .steps import BetweenSteps, RestoreScaler, SaveSteps, StepProgress, EvalIntervals, TrainConfig, eval_interval, milestones, n_intervals, stop_signals
+from .steps import BetweenSteps, EvalIntervals, RestoreScaler, SaveSteps, StepProgress, TrainConfig
+from .steps import eval_interval, milestones, n_intervals, stop_signals
 from .nonfinite import DumpBadBatch
 from fastai.basics import Learner
 from fastai.callback.core import Callback
