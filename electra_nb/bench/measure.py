@@ -12,6 +12,7 @@ import time, torch
 import pandas as pd
 from collections import Counter
 from ..objectives.masking import n_slots
+from ..training.device import handlers
 from torch import Tag, Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -150,7 +151,7 @@ def callback_seconds(step, batch, clock=time.process_time, n=3):
     "Seconds of a step in each callback of a `LearnerStep`, by name; the mean of `n` steps."
     spent,learn = Counter(),step.learn
     def timed(event):
-        for cb in learn.cbs.sorted('order'):
+        for cb in handlers(learn.cbs, event):
             start = clock()
             cb(event)
             spent[cb.name] += (clock()-start)/n
