@@ -71,6 +71,11 @@ def test_accumulate(home):
     plain,compiled = both(home, 'accumulate', accumulate=2)
     assert close(plain, compiled)
 
+def test_another_objective(home):
+    "Masked language modelling, with one tower and another loss."
+    plain,compiled = both(home, 'mlm', objective='mlm')
+    assert close(plain, compiled) and (compiled/'encoder').exists() and not (compiled/'discriminator').exists()
+
 class StopAt(Callback):
     "End the training after some updates."
     def __init__(self, n): self.n = n
@@ -92,7 +97,7 @@ class Change(Callback):
         n,learn = self.learn.n_updates,self.learn
         if not self.training: return
         if n==8:
-            learn.rtd_loss.cfg = replace(learn.rtd_loss.cfg, disc_weight=5.)
+            learn.loss_func.cfg = replace(learn.loss_func.cfg, disc_weight=5.)
             learn.sample_tokens.cfg = replace(learn.sample_tokens.cfg, temperature=2.)
             learn.sample_tokens.after_create()
             learn.clip_grads.max_norm = .1

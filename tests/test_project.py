@@ -72,8 +72,9 @@ def test_study_has_file():
     runs = lambda m,s: [r for r in lines if r['model']==m and r['start']==s]
     short,long = (compare(runs(m, 'pretrained'), runs(m, 'random')).set_index('task') for m in ('tiny','tiny-wikipedia'))
     text = (root/'README.md').read_text()
-    assert (short.p_adjusted>.05).all()
-    said = dict(sst2='SST-2 gains {:.1f} points (p = {:.3f}', library='a task on docstrings loses {:.1f} (p = {:.3f}', rte='RTE gains {:.1f} (p = {:.3f}', cola='CoLA loses {:.1f} (p = {:.3f}')
+    for table in (short,long): assert table.note['cola'].startswith('not tested: 5 of 6 runs') and table.p_adjusted.notna().sum()==4
+    assert short.p_adjusted.min()>.05 and 'CoLA was not tested: five of the six pre-trained runs' in text
+    said = dict(sst2='SST-2 gains {:.1f} points (p = {:.3f}', library='a task on docstrings loses {:.1f} (p = {:.3f}', rte='RTE gains {:.1f} (p = {:.3f}')
     for task,words in said.items(): assert words.format(abs(long.difference[task]), long.p_adjusted[task]) in text
     assert long.p_adjusted['mrpc']>.05
 

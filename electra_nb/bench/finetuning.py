@@ -12,6 +12,7 @@ from copy import deepcopy
 from dataclasses import replace
 from .measure import interleave, speedups, unsteady
 from ..tasks.features import Features
+from ..tasks.kinds import kind_of
 from ..tasks.rows import TaskData
 from ..tasks.settings import FinetuneConfig
 from ..tasks.learner import fit_task, task_learner
@@ -67,7 +68,7 @@ def bench_finetuning(
     "One pass over the rows of a task: this project beside Hugging Face's `Trainer`."
     one = replace(cfg, epochs=1.)
     def ours(): fit_task(task_learner(data, feats, deepcopy(electra), one), one)
-    def script(padding): return hf_trainer(feats['train'], electra, data.task.n_out, cfg, padding)
+    def script(padding): return hf_trainer(feats['train'], electra, kind_of(data.task).n_out, cfg, padding)
     reference,threads = 'Trainer, padded to max_len',torch.get_num_threads()
     torch.set_num_threads(1)
     try: times = interleave({reference:script('max_length'), 'Trainer, padded to the longest':script('longest'), 'electra_nb':ours}, rounds)

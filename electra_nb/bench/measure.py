@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['clock_of', 'took', 'interleave', 'unsteady', 'speedups', 'host_waits', 'CountOps', 'CountLists', 'step_memory',
-           'count_work', 'product_rate', 'matmul_peak', 'callback_seconds', 'rare_seconds', 'fastai_cost']
+           'count_work', 'formula_gflop', 'product_rate', 'matmul_peak', 'callback_seconds', 'rare_seconds',
+           'fastai_cost']
 
 # %% ../../nbs/bench/02_measure.ipynb #1d548bae
 import time, torch
@@ -118,6 +119,13 @@ def count_work(step, batch):
     with CountOps() as ops, CountLists() as lists: step(batch)
     return dict(operations=ops.n, synchronisations=ops.n_waits+lists.n, gflop=flops.get_total_flops()/1e9, memory_mb=memory/1e6)
 
+# %% ../../nbs/bench/02_measure.ipynb #6771f333
+def formula_gflop(step, batch):
+    "Arithmetic of a step by the formula of its objective, in 10⁹ operations."
+    r,(rows,max_len) = step.recipe,batch[0].shape
+    share = len(batch[3])/batch[0].numel() if r.train.unpad else 1
+    return share*r.objective.flops(r.model, rows, max_len, r.vocab.vocab_size)/1e9
+
 # %% ../../nbs/bench/02_measure.ipynb #721c9a6b
 def product_rate(m, k, o, device='cpu', dtype=torch.float32):
     "Operations a second in products of an (m, k) and a (k, o) matrix."
@@ -131,9 +139,9 @@ def product_rate(m, k, o, device='cpu', dtype=torch.float32):
 # %% ../../nbs/bench/02_measure.ipynb #fd6e2580
 def matmul_peak(recipe, device='cpu', precision='fp32'):
     "Best rate of matrix products at the shapes of a model, in operations a second."
-    n,d = recipe.bs*recipe.max_len,recipe.hidden_size
-    slots = recipe.bs*n_slots(recipe.max_len, recipe.mask_prob)
-    shapes = [(n,d,d),(n,d,4*d),(n,4*d,d),(slots,recipe.embedding_size,recipe.vocab_size)]
+    bs,max_len,d = recipe.train.bs,recipe.packing.max_len,recipe.model.hidden_size
+    n,slots = bs*max_len,bs*n_slots(max_len, recipe.objective.mask.mask_prob)
+    shapes = [(n,d,d),(n,d,4*d),(n,4*d,d),(slots,recipe.model.embedding_size,recipe.vocab.vocab_size)]
     dtype = dict(fp32=torch.float32, bf16=torch.bfloat16)[precision]
     return max(product_rate(*shape, device, dtype) for shape in shapes)
 
@@ -162,11 +170,11 @@ def rare_seconds(step, clock=time.process_time):
 
 # %% ../../nbs/bench/02_measure.ipynb #b21dda62
 def fastai_cost(step, batch, times, clock=time.process_time):
-    "What callbacks, log and checkpoints add to the bare step, as shares of it; `times` are those of both."
-    lean,inside = (pd.Series(times[k]) for k in ('fused optimizer (lean)',"lean, in fastai's Learner"))
+    "What callbacks, log and checkpoints add to a step, as shares of it; `times` are those of all variants."
+    lean,inside = 'fused optimizer (lean)',pd.Series(times["lean, in fastai's Learner"])
+    bare = pd.Series(times[lean]) if lean in times else inside
     callbacks,rare = callback_seconds(step, batch, clock),rare_seconds(step, clock)
     more = sum(s for k,s in callbacks.items() if k not in ('mask_tokens','clip_grads'))
-    seldom = rare['log_line']/step.recipe.log_every+rare['checkpoint']/step.recipe.save_every
-    difference = (inside/lean-1).agg(dict(median='median', low='min', high='max')).to_dict()
-    shares = dict(callbacks=more/lean.median(), log_and_checkpoints=seldom/lean.median())
-    return dict(**shares, difference=difference, seconds={**callbacks, **rare})
+    seldom = rare['log_line']/step.recipe.train.log_every+rare['checkpoint']/step.recipe.train.save_every
+    difference = (inside/bare-1).agg(dict(median='median', low='min', high='max')).to_dict() if lean in times else {}
+    return dict(callbacks=more/bare.median(), log_and_checkpoints=seldom/bare.median(), difference=difference, seconds={**callbacks, **rare})

@@ -4,27 +4,22 @@
 
 # %% auto #0
 __all__ = ['no_dropout', 'gumbel', 'variants', 'compiled', 'gpu_variants', 'plain', 'samplers', 'reference_sample',
-           'reference_inputs', 'reference_loss', 'LoopAdam', 'own_loss', 'Variant', 'Step', 'LearnerStep', 'make_step',
-           'fixed_sample', 'losses_and_grads', 'grad_gap', 'check_equal']
+           'reference_inputs', 'reference_loss', 'LoopAdam', 'own_loss', 'Variant', 'variants_of', 'Step',
+           'LearnerStep', 'make_step', 'fixed_sample', 'losses_and_grads', 'grad_gap', 'check_equal']
 
 # %% ../../nbs/bench/01_step.ipynb #e0a2ce50
 import tempfile, torch, torch.nn.functional as F
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from ..training.deadline import Deadline
-from ..reports.doctor import Doctor
-from ..training.learner import pretrain_learner
-from ..training.log import LogSteps
-from ..model.towers import get_models
-from ..training.optim import ElectraAdam, WarmupDecay, decay_groups, lr_at
-from ..recipe import Recipe
-from ..training.steps import BetweenSteps, RestoreScaler, SaveSteps, StepProgress, EvalIntervals, eval_interval
-from ..objectives.rtd import MaskTokens, RTDModel, rtd, rtd_loss
+from dataclasses import dataclass, field
+from ..objectives.rtd import RTD, JointLoss, LossConfig, MaskTokens, RTDModel
 from ..objectives.sampling import SampleConfig, corrupt, sample_tokens
+from ..recipe import Recipe, change
+from ..reports.doctor import Doctor
 from ..reports.samples import KeepSamples
 from ..reports.tracking import Track
-from ..training.loop import DrawCurves
-from ..training.nonfinite import DumpBadBatch
+from ..training.learner import pretrain_learner
+from ..training.loop import run_callbacks
+from ..training.optim import ElectraAdam, decay_groups, lr_at
 from functools import partial
 from pathlib import Path
 from torch import Tensor, nn
@@ -52,7 +47,7 @@ def reference_loss(
     model:RTDModel, # both towers
     xb:tuple, # ids, lens, n_a, masked ids and masked positions (slots), as the model takes them
     weights:Tensor, # (bs, n) 1 for slots in use, else 0
-    cfg:Recipe, # weights of the towers
+    cfg:LossConfig, # weights of the towers
 ) -> Tensor: # 0-dimensional
     "The loss by way of Hugging Face's own forward passes."
     ids,lens,n_a,masked,slots = xb[:5]
@@ -87,14 +82,14 @@ class LoopAdam(ElectraAdam):
 # %% ../../nbs/bench/01_step.ipynb #0278e1da
 def own_loss(model, xb, weights, cfg):
     "The loss of this project."
-    return rtd_loss(model(*xb), weights, cfg)
+    return JointLoss(cfg)(model(*xb), weights)
 
 @dataclass(frozen=True)
 class Variant:
     "One way to compute a training step."
-    changes:dict=field(default_factory=dict) # options of the recipe
-    loss:Callable=own_loss # (model, xb, weights, recipe) -> loss
-    opt:type=ElectraAdam # optimizer
+    changes:dict=field(default_factory=dict) # settings of the recipe, by name
+    loss:Callable=own_loss # of a bare loop: (model, xb, weights, `LossConfig`) -> loss
+    opt:type=ElectraAdam # optimizer of a bare loop
     learner:bool=False # inside a `Learner`, with the callbacks of a run
     same:bool=True # the same algorithm as the reference
 
@@ -112,25 +107,36 @@ gpu_variants = {'bf16':Variant(dict(precision='bf16'), learner=True), 'bf16, com
     'bf16, compiled, without padding':Variant(dict(unpad=True, **compiled), learner=True),
     'bf16, compiled, no dropout':Variant(dict(**compiled, **no_dropout), learner=True, same=False)}
 
+# %% ../../nbs/bench/01_step.ipynb #bfea9bbf
+def variants_of(
+    recipe:Recipe, # its objective matters
+    device:str='cpu', # 'cpu' or 'cuda'
+) -> dict: # name -> `Variant`; the first is the reference
+    "The variants that compute the objective of a recipe."
+    every = {**variants, **(gpu_variants if device=='cuda' else {})}
+    return {k:v for k,v in every.items() if v.learner or isinstance(recipe.objective, RTD)}
+
 # %% ../../nbs/bench/01_step.ipynb #93cfb2c8
 class Step:
-    "A training step of a bare loop."
+    "A training step of a bare loop, for replaced token detection."
     def __init__(self, recipe, tok, loss=own_loss, opt=ElectraAdam, device='cpu'):
-        torch.manual_seed(recipe.seed)
-        self.recipe,self.loss_func,self.n = recipe,loss,0
-        self.model = RTDModel(*get_models(recipe, recipe.vocab_size, tok.pad_token_id)).to(device).train()
-        self.model.sample = reference_sample if loss is reference_loss else partial(sample_tokens, cfg=recipe)
-        self.mask = MaskTokens(tok, recipe).mask
-        groups = [dict(params=ps, weight_decay=wd) for ps,wd in zip(decay_groups(self.model), (recipe.wd,0.))]
-        self.opt = opt(groups, betas=(recipe.beta1,recipe.beta2), eps=recipe.eps)
+        torch.manual_seed(recipe.train.seed)
+        self.recipe,self.loss_func,self.n,rtd,cfg = recipe,loss,0,recipe.objective,recipe.optim
+        towers = rtd.build(recipe.model, recipe.vocab.vocab_size, tok.pad_token_id)
+        self.model = RTDModel(**towers).to(device).train()
+        self.model.sample = reference_sample if loss is reference_loss else partial(sample_tokens, cfg=rtd.sample)
+        self.mask = MaskTokens(tok, rtd.mask).mask
+        groups = [dict(params=ps, weight_decay=wd) for ps,wd in zip(decay_groups(self.model), (cfg.wd,0.))]
+        self.opt = opt(groups, betas=(cfg.beta1,cfg.beta2), eps=cfg.eps)
 
     def __call__(self, batch):
-        xb,weights = self.mask(*batch[:4 if self.recipe.unpad else 3])
-        lr = lr_at(self.n, self.recipe.steps, self.recipe.lr, self.recipe.warmup)
+        train,cfg = self.recipe.train,self.recipe.optim
+        xb,weights = self.mask(*batch[:4 if train.unpad else 3])
+        lr = lr_at(self.n, train.steps, cfg.lr, cfg.warmup)
         for group in self.opt.param_groups: group['lr'] = lr
-        loss = self.loss_func(self.model, xb, weights, self.recipe)
+        loss = self.loss_func(self.model, xb, weights, self.recipe.objective.loss)
         loss.backward()
-        nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip)
+        nn.utils.clip_grad_norm_(self.model.parameters(), cfg.clip)
         self.opt.step()
         self.opt.zero_grad()
         self.n += 1
@@ -140,30 +146,31 @@ class Step:
 class LearnerStep:
     "A step of the `Learner` of `pretrain`, in the middle of `fit`."
     def __init__(self, recipe, tok, rows, run, device='cpu'):
-        torch.manual_seed(recipe.seed)
-        towers = get_models(recipe, recipe.vocab_size, tok.pad_token_id)
-        self.learn = learn = pretrain_learner(*rows, tok, rtd(*towers, tok, recipe, recipe, recipe), recipe, recipe, device)
-        self.recipe,self.model,self.i,run = recipe,learn.model,0,Path(run)
+        torch.manual_seed(recipe.train.seed)
+        objective,train,run = recipe.objective,recipe.train,Path(run)
+        towers = objective.build(recipe.model, recipe.vocab.vocab_size, tok.pad_token_id)
+        self.learn = learn = pretrain_learner(*rows, tok, objective, towers, train, recipe.optim, device)
+        self.recipe,self.model,self.i = recipe,learn.model,0
         learn.create_opt()
-        learn.n_updates,learn.last_step,learn.epoch,learn.n_epoch,learn.dl = 0,recipe.steps,0,1,learn.dls.train
+        learn.n_updates,learn.last_step,learn.epoch,learn.n_epoch,learn.dl = 0,train.steps,0,1,learn.dls.train
         learn.remove_cb(learn.progress)
-        learn.add_cbs([BetweenSteps(),EvalIntervals(recipe.steps, eval_interval(recipe)),WarmupDecay(recipe.steps, recipe),RestoreScaler()])
-        learn.add_cbs([LogSteps(run/'log.jsonl', recipe.log_every, recipe.steps),SaveSteps(run, tok, recipe),StepProgress(recipe.steps, 'bench', leave=False)])
-        learn.add_cbs([DumpBadBatch(run, tok),Deadline(),DrawCurves(run),Doctor(run),KeepSamples(run),Track(run)])
+        own = run_callbacks(learn, run, tok, train, recipe.optim)
+        own.bar.what,own.bar.leave = 'bench',False
+        learn.add_cbs([*own,Doctor(run),KeepSamples(run),Track(run)])
         for event in ('before_fit','before_epoch','before_train'): learn(event)
         learn.n_iter = len(learn.dl)
 
     def __call__(self, batch):
-        self.learn.one_batch(self.i, batch[:4 if self.recipe.unpad else 3])
+        self.learn.one_batch(self.i, batch[:4 if self.recipe.train.unpad else 3])
         self.i += 1
         return self.learn.loss.detach()
 
 # %% ../../nbs/bench/01_step.ipynb #f7ee1a86
-plain = dict(precision='fp32', compile=False, cuda_graph=False, unpad=False)
+plain = dict(precision='fp32', compile=False, unpad=False)
 
 def make_step(v, recipe, tok, rows, run, device='cpu'):
     "The step of a variant: takes a batch, makes an update, returns the loss."
-    recipe = replace(recipe, **{**plain, **v.changes})
+    recipe = change(recipe, **{**plain, **v.changes})
     if v.learner: return LearnerStep(recipe, tok, rows, run, device)
     return Step(recipe, tok, v.loss, v.opt, device)
 
@@ -199,7 +206,7 @@ def grad_gap(
 # %% ../../nbs/bench/01_step.ipynb #1828f084
 def check_equal(vs, recipe, tok, rows, batch, device='cpu'):
     "Relative differences of losses and gradients between the first variant and each other; refuse to go on if they are large."
-    calm,ref,gaps = replace(recipe, warmup=0, **no_dropout),None,{}
+    calm,ref,gaps = change(recipe, warmup=0, **no_dropout),None,{}
     exact = (1e-5,1e-5) if device=='cpu' else (1e-4,1e-3)
     for name,v in vs.items():
         if not v.same: continue

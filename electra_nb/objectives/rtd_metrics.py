@@ -153,7 +153,7 @@ def log_frequency(
     "Logarithms of frequencies; ids that never occur get half of the smallest one."
     return unigram.clamp(min=unigram[unigram>0].min()/2).log()
 
-# %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #7e188669
+# %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #9830c3c1
 class RTDEval(Evaluate):
     "Gather `RTDMetrics` in validation."
     def __init__(self,
@@ -169,13 +169,13 @@ class RTDEval(Evaluate):
 
     def start(self):
         self.unigram = self.unigram.to(self.dls.device)
-        self.metrics,self.log_unigram = RTDMetrics(),log_frequency(self.unigram)
+        self.gathered,self.log_unigram = RTDMetrics(),log_frequency(self.unigram)
 
     def gather(self):
         ids,slots,weights = self.xb[0],self.xb[4],self.yb[0]
         hidden = self.xb[3].gather(1, slots)==self.mask_id
         checks = sanity_sums(self.pred, self.xb, weights, self.learn.loss_func.last['disc_loss'])
-        self.metrics.add(self.pred, weights, ids.gather(1, slots), hidden, self.log_unigram, **checks)
+        self.gathered.add(self.pred, weights, ids.gather(1, slots), hidden, self.log_unigram, **checks)
         self.probe(ids, slots)
 
     def probe(self, ids, slots):
@@ -184,6 +184,6 @@ class RTDEval(Evaluate):
         probe,is_replaced = corrupt(ids, slots, draws)
         real,types = length_masks(*self.xb[1:3], ids.shape[1])
         logits = rtd_logits(self.learn.model.discriminator, probe, real, types)
-        self.metrics.count('probe', logits, is_replaced, real.float(), logit_bins)
+        self.gathered.count('probe', logits, is_replaced, real.float(), logit_bins)
 
-    def compute(self): return self.metrics.compute() if self.metrics.counts else {}
+    def compute(self): return self.gathered.compute() if self.gathered.counts else {}

@@ -6,7 +6,7 @@
 __all__ = ['Job', 'Work', 'starting_encoder', 'write_predictions', 'run_once', 'do_job', 'do_jobs']
 
 # %% ../../nbs/7_study/06_jobs.ipynb #34572b73
-import joblib, math, numpy as np, os, pandas as pd, signal, time, torch
+import joblib, math, numpy as np, os, signal, time, torch
 from collections import namedtuple
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -18,9 +18,9 @@ from ..files import atomic_file
 from .folder import run_name
 from ..tasks.twin import load_classifier
 from ..tasks.encoders import load_encoder, random_encoder
-from ..tasks.rows import TextSplit, Task
+from ..tasks.kinds import kind_of
+from ..tasks.rows import Task
 from ..tasks.learner import dev_predictions, fit_task, task_learner
-from ..tasks.scores import failure, majority_baseline, score
 from ..training.folder import versions
 from joblib.externals.loky import ProcessPoolExecutor
 from multiprocessing.resource_tracker import ensure_running
@@ -46,38 +46,35 @@ def starting_encoder(job:Job, work:Work) -> ElectraModel:
 def write_predictions(
     path:Path, # .tsv to write
     task:Task,
-    rows:TextSplit, # with labels
-    act:np.ndarray, # probabilities (n, labels), or scores (n,)
-    pred:np.ndarray, # (n,) label ids or scores
+    rows, # with labels, of the kind of the task, such as `TextSplit`
+    act:np.ndarray, # (rows, …) probabilities or scores
 ) -> None:
     "Labels, predictions and probabilities of a split, row by row."
-    def word(v): return task.labels[int(v)] if task.labels else f'{float(v):.5f}'
-    table = pd.DataFrame(dict(label=[word(v) for v in rows.labels], prediction=[word(v) for v in pred]))
-    for i,l in enumerate(task.labels): table[f'p_{l}'] = act[:,i].round(6)
     path.parent.mkdir(parents=True, exist_ok=True)
-    atomic_file(path, table.to_csv(sep='\t', index_label='index'))
+    atomic_file(path, kind_of(task).predictions(rows, act).to_csv(sep='\t', index_label='index'))
 
 # %% ../../nbs/7_study/06_jobs.ipynb #cacd2632
 def _score_splits(learn, job, work):
     "Score the labelled splits and write their predictions: split -> metric -> score, split -> predictions (n,)."
     task,scores,preds = work.data.task,{},{}
+    kind = kind_of(task)
     name = run_name(work.data.name, job.start, job.seed)
     for split,f in work.feats.items():
         if split=='train' or f.rows.labels is None: continue
         act,preds[split] = dev_predictions(learn, f)
-        scores[split] = score(task.metrics, f.rows.labels, preds[split])
-        write_predictions(work.out/'predictions'/f'{name}-{split}.tsv', task, f.rows, act, preds[split])
+        scores[split] = kind.score(f.rows, preds[split])
+        write_predictions(work.out/'predictions'/f'{name}-{split}.tsv', task, f.rows, act)
     return scores,preds
 
 # %% ../../nbs/7_study/06_jobs.ipynb #50188a9b
 def _result(work, scores, pred, loss):
     "What a run has reached on the dev rows, and what guessing reaches."
-    task,y = work.data.task,work.feats['dev'].rows.labels
-    metric,failed = task.metrics[0],failure(task, y, pred, loss)
+    kind,metric = kind_of(work.data.task),work.data.task.metrics[0]
+    train,dev = (work.feats[s].rows for s in ('train','dev'))
+    failed = kind.failure(dev, pred, loss)
     value = None if failed=='diverged' else scores[metric]
     if value is not None and not math.isfinite(value): value,failed = (0.,failed) if failed=='constant' else (None,'undefined')
-    baseline = majority_baseline(task, work.feats['train'].y.numpy(), y)
-    return dict(metric=metric, score=value, failure=failed, guess=round(baseline, 4))
+    return dict(metric=metric, score=value, failure=failed, guess=round(kind.majority_baseline(train, dev), 4))
 
 # %% ../../nbs/7_study/06_jobs.ipynb #2d4aeb03
 def run_once(

@@ -7,14 +7,14 @@ __all__ = ['Study']
 
 # %% ../../nbs/7_study/05_study.ipynb #778b9dc2
 import numpy as np, os, pandas as pd
-from dataclasses import replace
 from ..commands import logger
 from ..files import read_json
 from .folder import read_ledger
-from .predict import predict_proba, saved_task, text_rows, to_labels
+from .predict import predict_proba, saved_task
 from .statistics import compare as _compare, is_random, paper_table, plot_scores, summarize
 from .submission import write_submission
 from ..tasks.encoders import encoder_tokenizer
+from ..tasks.kinds import kind_of
 from ..tasks.twin import load_classifier
 from ..tasks.rows import TaskData
 from ..tasks.loading import load_task, read_split
@@ -23,7 +23,6 @@ from ..tasks.labels import table_rows
 from ..tasks.settings import FinetuneConfig
 from ..tasks.results import plot_confusion, top_losses as _top_losses
 from ..tasks.learner import task_features, task_learner
-from ..tasks.scores import score
 from ..training.device import pick_device
 from fastai.basics import Learner
 from fastcore.basics import patch
@@ -103,10 +102,8 @@ def predict(self:Study,
     "Answer for new texts."
     folder = self.models(task, start)[0]
     _,task,_ = saved_task(folder)
-    act = predict_proba(folder, text_rows(texts, task), self.device)
-    if not task.labels: return pd.DataFrame(dict(score=act))
-    names = task.words or task.labels
-    return pd.DataFrame(dict(label=[names[i] for i in to_labels(task, act)], probability=act.max(1)))
+    kind = kind_of(task)
+    return kind.answers(predict_proba(folder, kind.rows_of(texts), self.device))
 
 # %% ../../nbs/7_study/05_study.ipynb #208d9fe6
 @patch
@@ -118,10 +115,11 @@ def evaluate(self:Study,
     "Score the best model on labelled rows."
     folder = self.models(task, start)[0]
     _,task,_ = saved_task(folder)
-    known = task if task.labels else replace(task, scale=(-np.inf,np.inf)) # scores may be beyond those of the training rows
+    kind = kind_of(task)
+    known = kind.any_scale.task # scores may be beyond those of the training rows
     in_glue_layout = task.folder and isinstance(source, (str,os.PathLike)) and '.tsv' in Path(source).suffixes
     rows = read_split(known, source) if in_glue_layout else table_rows(read_table(source), known)
-    return score(task.metrics, rows.labels, to_labels(task, predict_proba(folder, rows, self.device)))
+    return kind.score(rows, kind.to_labels(predict_proba(folder, rows, self.device)))
 
 # %% ../../nbs/7_study/05_study.ipynb #5252a415
 @patch
@@ -189,7 +187,7 @@ def submission(self:Study,
         for s,split in data.task.splits.items():
             if not split.submission_file or s not in data.splits: continue
             act = np.mean([predict_proba(f, data.splits[s], self.device) for f in folders], axis=0)
-            predictions[split.submission_file] = to_labels(data.task, act)
+            predictions[split.submission_file] = kind_of(data.task).to_labels(act)
             used[split.submission_file] = [f.name for f in folders]
     if not predictions: raise ValueError("there are no test rows for the tasks of this study: GLUE's test.tsv files are needed")
     missing = write_submission(predictions, path)

@@ -9,8 +9,9 @@ __all__ = ['official_files', 'answer_file', 'check_answers', 'write_submission']
 import io, zipfile
 import numpy as np
 from ..files import atomic_file
-from ..tasks.rows import Task
 from ..tasks.glue import tasks
+from ..tasks.kinds import kind_of
+from ..tasks.rows import Task
 from pathlib import Path
 
 # %% ../../nbs/7_study/02_submission.ipynb #7df36b56
@@ -19,9 +20,7 @@ def answer_file(
     pred:np.ndarray, # (n,) label ids, or scores
 ) -> str: # tab-separated
     "Predictions in the form of a submission."
-    if not np.isfinite(pred).all(): raise ValueError(f"{int((~np.isfinite(pred)).sum())} predictions are not finite: choose another run")
-    words = [task.labels[int(i)] for i in pred] if task.labels else [f'{s:.3f}' for s in np.clip(pred, *task.scale)]
-    return 'index\tprediction\n'+''.join(f'{i}\t{w}\n' for i,w in enumerate(words))
+    return 'index\tprediction\n'+''.join(f'{i}\t{w}\n' for i,w in enumerate(kind_of(task).submission(pred)))
 
 # %% ../../nbs/7_study/02_submission.ipynb #0d1e9cd9
 official_files = {s.submission_file:(k,s.n) for k,t in tasks.items() for s in t.splits.values() if s.submission_file} # name -> (task, rows)
@@ -33,13 +32,12 @@ def check_answers(
 ) -> None:
     "Refuse a file that the server would refuse."
     key,n = official_files[name]
-    task,(head,*rows) = tasks[key],text.splitlines()
+    kind,(head,*rows) = kind_of(tasks[key]),text.splitlines()
     if head!='index\tprediction': raise ValueError(f"{name}: the first line is {head!r}, not index and prediction")
     if len(rows)!=n: raise ValueError(f"{name} has {len(rows):,} rows, the official test set has {n:,}")
     for i,row in enumerate(rows):
         index,_,word = row.partition('\t')
-        good = word in task.labels if task.labels else task.scale[0]<=float(word)<=task.scale[1]
-        if index!=str(i) or not good: raise ValueError(f"{name}: row {i} is {row!r}")
+        if index!=str(i) or not kind.allows(word): raise ValueError(f"{name}: row {i} is {row!r}")
 
 # %% ../../nbs/7_study/02_submission.ipynb #ffe689d3
 def write_submission(

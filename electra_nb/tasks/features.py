@@ -125,13 +125,13 @@ class FeaturesDL(ExamplesDL):
         device:str='cpu', # where batches go
         prefetch:int=None, # batches to have ready in advance; None: 2 on a GPU, else 0
         unpad:int=0, # hand out where the tokens are, in a multiple of so many positions; 0: don't
-        batches:str='random', # order of the rows: 'random' (original code), or 'length' for batches of similar length
+        order:str='random', # order of the rows: 'random' (original code), or 'length' for batches of similar length
     ):
         super().__init__(examples, min(bs, len(examples)), n_batches or -(-len(examples)//bs), seed, shuffle, start, device, prefetch, unpad)
-        self.batches,self._pass = batches,(None,None)
+        self.order,self._pass = order,(None,None)
         self._sorted = np.argsort(-examples.lens, kind='stable')
 
-    kept = (*ExamplesDL.kept,'batches')
+    kept = (*ExamplesDL.kept,'order')
     @property
     def per_pass(self): return -(-len(self.examples)//self.bs)
     @property
@@ -144,7 +144,7 @@ class FeaturesDL(ExamplesDL):
         "Numbers of the rows of batch `i`, counted from `start`."
         if not self.shuffle: return self._sorted[i*self.bs:(i+1)*self.bs]
         epoch,k = divmod(self.start+i, self.per_pass)
-        if self._pass[0]!=epoch: self._pass = epoch,batch_orders[self.batches](self.examples.lens, self.bs, self.seed, epoch)
+        if self._pass[0]!=epoch: self._pass = epoch,batch_orders[self.order](self.examples.lens, self.bs, self.seed, epoch)
         return self._pass[1][k]
 
     def gather(self, i):

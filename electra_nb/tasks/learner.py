@@ -45,7 +45,7 @@ class SumLoss(Callback):
 def task_loaders(data:TaskData, feats:dict, cfg:FinetuneConfig, seed:int, device:torch.device) -> DataLoaders:
     "Batches of the training and dev rows; `feats` is split -> `Features`, and the seed orders the rows."
     unpad = device.type=='cpu' if cfg.unpad is None else cfg.unpad
-    train = FeaturesDL(feats['train'], cfg.bs, seed=seed, device=device, unpad=int(unpad), batches=cfg.batches)
+    train = FeaturesDL(feats['train'], cfg.bs, seed=seed, device=device, unpad=int(unpad), order=cfg.batches)
     dev = FeaturesDL(feats['dev'], 2*cfg.bs, shuffle=False, device=device)
     train.kind = dev.kind = kind_of(data.task)
     return DataLoaders(train, dev, device=device)

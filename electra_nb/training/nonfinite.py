@@ -28,7 +28,7 @@ def own_and_shared(
     every = {key:p for ps in towers.values() for key,p in ps.items()}
     return {**groups, 'shared':[p for key,p in every.items() if count[key]>1]}
 
-# %% ../../nbs/4_training/04_nonfinite.ipynb #dca25ab5
+# %% ../../nbs/4_training/04_nonfinite.ipynb #0e83b0f7
 def tower_norms(
     parts:dict, # name -> tower; their gradients may be clipped
     total:Tensor=None, # norm of all gradients before clipping; None: they are not clipped
@@ -38,7 +38,7 @@ def tower_norms(
     groups = own_and_shared(parts)
     norms = {f'{k}_norm':nn.utils.get_total_norm([p.grad for p in ps]).float().to(device) for k,ps in groups.items()}
     if total is None: return norms
-    clipped = torch.stack(list(norms.values())).norm()
+    clipped = torch.stack(list(norms.values())).norm().clamp(min=1e-30) # no gradient at all: 0 before and after
     return {k:n*total/clipped for k,n in norms.items()}
 
 # %% ../../nbs/4_training/04_nonfinite.ipynb #be4f635e
