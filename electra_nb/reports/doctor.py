@@ -59,7 +59,7 @@ class RunLog:
 
     def recent(self, key): return fmean(l.get(key, 0.) for l in self.train[-3:])
     @cached_property
-    def unigram(self): return self.v and self.v['mask_loss']>self.v['unigram_loss']-.1
+    def unigram(self): return self.v and self.v['mask_loss']>self.v['unigram_loss']-.2
     @cached_property
     def blind(self): return 'disc_loss' in self.v and self.v['disc_loss']>.985*self.v['disc_floor'] and not (self.v['disc_auc']>.55 or self.v['probe_auc']>.56)
 
