@@ -101,7 +101,7 @@ class SaveSteps(Callback):
     def __init__(self,
         run:str, # run folder
         tok, # tokenizer, saved beside the towers
-        cfg:TrainConfig, # rhythm
+        cfg:TrainConfig, # intervals between checkpoints
         max_hours:float=None, # stop after so many hours
         began:float=None, # `time.perf_counter()` when they began to count; None: now
     ):
