@@ -36,9 +36,12 @@ def home(tmp_path_factory):
     else: os.environ['ELECTRA_NB_CACHE'] = old
 
 @pytest.fixture(autouse=True)
-def same_draws():
-    "Let the C++ code draw the random numbers that PyTorch draws."
+def same_draws_and_threads():
+    "The C++ code draws the random numbers that PyTorch draws; a run leaves the number of threads, which compiled code depends on, as it was."
+    threads = torch.get_num_threads()
+    torch.set_num_threads(kw['threads'])
     with torch._inductor.config.patch(fallback_random=True): yield
+    torch.set_num_threads(threads)
 
 def run(home, name, backend='aot_eager', **changes):
     "A short `pretrain()`; `backend=None` is the plain step."
