@@ -102,14 +102,17 @@ def encode(
     attention_mask:Tensor=None, # (bs, sl) bool, True at real tokens; None: no padding
     token_type_ids:Tensor=None, # (bs, sl) 0 for segment A, 1 for B; None: 0 everywhere
     unpad=None, # `model.unpad.Unpadded` of the batch, needs `attention_mask`; None: padding is computed too
-) -> Tensor: # (bs, sl, d) hidden states; without meaning at padding
-    "Hidden states of the last layer."
-    h = embed(electra, ids, token_type_ids, unpad)
+    output_hidden_states:bool=False, # return the embeddings and the output of every layer
+) -> Tensor: # (bs, sl, d) hidden states of the last layer, without meaning at padding; or a list of them
+    "Hidden states of a batch."
+    h,states = embed(electra, ids, token_type_ids, unpad),[]
     bias = None if attention_mask is None else attention_bias(attention_mask, h.dtype)
     for layer in electra.encoder.layer:
+        if output_hidden_states: states.append(h)
         if layer.gradient_checkpointing and layer.training: h = checkpoint(layer_forward, layer, h, bias, unpad, use_reentrant=False)
         else: h = layer_forward(layer, h, bias, unpad)
-    return h if unpad is None else unpad.pad(h)
+    states = [s if unpad is None else unpad.pad(s) for s in (*states,h)]
+    return states if output_hidden_states else states[0]
 
 # %% ../../nbs/2_model/03_forward.ipynb #f7b94854
 def mlm_logits(

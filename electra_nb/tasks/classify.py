@@ -65,7 +65,7 @@ class Classify:
     def any_scale(self): return replace(self, task=replace(self.task, scale=(-np.inf,np.inf)))
 
     def features(self, rows, tok, max_len=128, both_orders=False): return Features(rows, tok, max_len, both_orders and self.task.symmetric)
-    def model(self, encoder, dropout=0.1): return Classifier(encoder, self.n_out, dropout)
+    def model(self, encoder, dropout=0.1, pooling='cls'): return Classifier(encoder, self.n_out, dropout, pooling)
     def twin(self, model): return to_hf(model, self.task)
 
 # %% ../../nbs/6_tasks/08_classify.ipynb #e7dadece

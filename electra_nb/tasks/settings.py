@@ -9,6 +9,7 @@ __all__ = ['FinetuneConfig', 'check_finetune_config', 'finetune_config']
 from dataclasses import dataclass, fields, replace
 from ..recipe import check_names, check_types
 from .features import batch_orders
+from .head import poolings
 from ..training.optim import OptimConfig, check_optim_config
 from transformers import ElectraConfig
 
@@ -26,6 +27,7 @@ class FinetuneConfig(OptimConfig):
     warmup:float=0.1 # share of the run, or from 1 on steps, over which the rate rises (Table 7)
     wd:float=0.01 # decoupled weight decay (original code; Table 7 says 0)
     dropout:float=0.1 # in the encoder and before the head (Table 7)
+    pooling:str='cls' # vector of a text: 'cls' (original code), 'mean', 'max', 'cls+mean', or 'layers': the means of all layers (`tasks.head`)
     attention_dropout:float=0.1 # on attention weights (Table 7)
     sum_loss:bool=True # differentiate the sum over a batch (original code); False: the mean
     swap_pairs:bool=True # train on both orders where the task allows it (original code)
@@ -48,7 +50,7 @@ def check_finetune_config(cfg:FinetuneConfig) -> FinetuneConfig:
         v = getattr(cfg, k)
         if not 0<=v<1: raise ValueError(f"{k}={v} is a share: pass a number from 0 to below 1, such as 0.1")
     if cfg.max_len<5: raise ValueError(f"max_len={cfg.max_len}: a pair needs 5 ids at least")
-    for k,known in dict(precision=('auto','fp32','bf16','fp16'), batches=tuple(batch_orders)).items():
+    for k,known in dict(precision=('auto','fp32','bf16','fp16'), batches=tuple(batch_orders), pooling=tuple(poolings)).items():
         v = getattr(cfg, k)
         if v not in known: raise ValueError(f"{k}={v!r} is unknown: choose {', '.join(map(repr, known))}")
     return cfg

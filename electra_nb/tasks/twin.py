@@ -12,9 +12,10 @@ from ..model.hf import save_tower
 from .encoders import load_encoder
 from .head import Classifier
 from .rows import Task
+from ..commands import logger
 from ..files import atomic_folder
 from pathlib import Path
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from transformers import ElectraForSequenceClassification, PreTrainedTokenizerFast
 
@@ -51,7 +52,8 @@ def to_hf(
     model:Classifier,
     task:Task, # its labels name the outputs
 ) -> ElectraForSequenceClassification: # in evaluation mode
-    "The same model as Hugging Face's class."
+    "The same model as Hugging Face's class; a `ValueError` where there is none."
+    if model.pooling!='cls': raise ValueError(f"pooling={model.pooling!r} has no class in transformers: {ElectraForSequenceClassification.__name__} reads the vector at [CLS]")
     cfg,names = deepcopy(model.electra.config),task.words or task.labels or ('score',)
     cfg.id2label,cfg.label2id = dict(enumerate(names)),{n:i for i,n in enumerate(names)}
     cfg.problem_type,cfg.architectures = 'single_label_classification' if task.labels else 'regression',None
@@ -61,6 +63,8 @@ def to_hf(
     return hf.eval()
 
 # %% ../../nbs/6_tasks/07_twin.ipynb #eb013237
+_no_twin = "{folder}: transformers has no head for pooling='{pooling}'. AutoModel loads the encoder, the whole model is loaded by electra_nb only; for a pipeline, fine-tune with pooling='cls'"
+
 def save_classifier(
     model:Classifier,
     folder:str, # becomes a Hugging Face folder
@@ -68,10 +72,13 @@ def save_classifier(
     task:Task,
     about:dict=None, # JSON-able; written as task.json
 ) -> None:
-    "Save for `AutoModelForSequenceClassification`, with the trained head beside it."
+    "Save for `AutoModelForSequenceClassification`, with the trained head beside it; another pooling than 'cls' for `load_classifier`."
+    twin = model.pooling=='cls'
+    if not twin: logger.info(_no_twin.format(folder=Path(folder).name, pooling=model.pooling))
+    head = {k:v.detach().contiguous().cpu() for k,v in model.head.state_dict().items()}
     def write(tmp):
-        save_tower(to_hf(model, task), tmp, tok)
-        save_file({k:v.detach().contiguous().cpu() for k,v in model.head.state_dict().items()}, tmp/'head.safetensors')
+        save_tower(to_hf(model, task) if twin else model.electra, tmp, tok)
+        save_file(head, tmp/'head.safetensors', dict(pooling=model.pooling))
         if about: (tmp/'task.json').write_text(json.dumps(about, indent=1))
     atomic_folder(folder, write)
 
@@ -89,7 +96,8 @@ def load_classifier(
     electra = load_encoder(folder, dropout, attention_dropout)
     try:
         head = load_file(path)
-        model = Classifier(electra, len(head['bias']), dropout)
+        with safe_open(path, 'pt') as f: pooling = (f.metadata() or {}).get('pooling', 'cls')
+        model = Classifier(electra, len(head['bias']), dropout, pooling)
         model.head.load_state_dict(head)
     except (KeyError,RuntimeError,TypeError,SafetensorError) as e:
         why = f'{type(e).__name__}: {str(e).splitlines()[0]}'
