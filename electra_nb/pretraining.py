@@ -13,6 +13,7 @@ from collections import namedtuple
 from .commands import Command, logger
 from .files import atomic_file, atomic_folder, folder_lock, read_json, verify_folder
 from .model.hf import save_tower
+from .model.lexical import lexical_start
 from .planning import fit_hours
 from .recipe import Recipe, change, make_recipe, option_groups, recipe_docs, recipe_from_file, with_options
 from .reports.card import model_card
@@ -146,6 +147,7 @@ def open_folder(
     start = newest_checkpoint(run.out/'checkpoints')
     state = checkpoint_state(start) if start else {}
     done = bool(start) and state['n_updates']>=state['n_steps']
+    if not start and run.recipe.model.lexical_start: lexical_start(run.learn.model.parts, run.text.train.ids, run.text.tok.all_special_ids)
     logger.info(f"run: {run.out}"+(', finished before' if done else f", going on from {start.name}" if start else ''))
     return done
 

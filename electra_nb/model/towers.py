@@ -29,6 +29,7 @@ class ModelConfig:
     attention_dropout:float=0.1 # on attention weights (Table 6)
     tie:str='embeddings' # what the towers share: 'embeddings' (paper), 'all' (one encoder), or 'none'
     init:str='paper' # initial values: 'paper', or 'local' (`model.init`; for tiny models)
+    lexical_start:bool=False # word vectors begin with counts of neighbours in the text (`model.lexical`)
 
 # %% ../../nbs/2_model/01_towers.ipynb #35b1f654
 sizes = dict(small=ModelConfig(), # rows of the paper's Table 6, but the last two
@@ -36,7 +37,7 @@ sizes = dict(small=ModelConfig(), # rows of the paper's Table 6, but the last tw
     large=ModelConfig(hidden_size=1024, n_layers=24, embedding_size=1024, generator_size=.25),
     small_pp=ModelConfig(generator_size=1.),
     tiny=ModelConfig(hidden_size=64, n_layers=2, n_heads=4, embedding_size=64, max_positions=128, generator_size=1., generator_layers=.5,
-        generator_heads=4, dropout=0., attention_dropout=0., init='local'))
+        generator_heads=4, dropout=0., attention_dropout=0., init='local', lexical_start=True))
 
 # %% ../../nbs/2_model/01_towers.ipynb #39264964
 _choices = dict(tie=('embeddings','all','none'), init=('paper','local'))
