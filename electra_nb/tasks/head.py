@@ -39,11 +39,10 @@ class Pooling:
     k:Callable=lambda n_layers: 1 # number of vectors put side by side
     all_layers:bool=False # whether the list holds all hidden states, or the last only
 
-poolings = {'cls':Pooling(lambda states, mask: states[-1][:,0]),
-    'mean':Pooling(lambda states, mask: mean_pool(states[-1], mask)),
-    'max':Pooling(lambda states, mask: max_pool(states[-1], mask)),
-    'cls+mean':Pooling(lambda states, mask: torch.cat([states[-1][:,0],mean_pool(states[-1], mask)], -1), lambda n: 2),
-    'layers':Pooling(lambda states, mask: torch.cat([mean_pool(h, mask) for h in states], -1), lambda n: n+1, all_layers=True)}
+poolings = dict(cls=Pooling(lambda states, mask: states[-1][:,0]), mean=Pooling(lambda states, mask: mean_pool(states[-1], mask)),
+    max=Pooling(lambda states, mask: max_pool(states[-1], mask)),
+    layers=Pooling(lambda states, mask: torch.cat([mean_pool(h, mask) for h in states], -1), lambda n: n+1, all_layers=True))
+poolings['cls+mean'] = Pooling(lambda states, mask: torch.cat([states[-1][:,0],mean_pool(states[-1], mask)], -1), lambda n: 2)
 
 # %% ../../nbs/6_tasks/06_head.ipynb #58b400f4
 class Classifier(nn.Module):
