@@ -63,7 +63,7 @@ def prepare(
     cache:str=None, # folder of all prepared data; None: `text.examples.cache_folder`
 ) -> tuple: # tokenizer, training rows, validation rows, dictionary of facts
     "Tokenizer and examples of a run."
-    logger.info(f'corpus: {corpus.name}'+(f', {corpus.n_bytes/1e6:.1f} MB' if corpus.n_bytes else ''))
+    logger.info(f'corpus: {corpus.name}'+(f', {corpus.n_bytes/1e6:.1f} MB' if (corpus.n_bytes or 0)>=50_000 else ''))
     source = corpus.tokenizer if tokenizer is None else tokenizer
     go_on = source is None and saved is not None and not verify_folder(saved)
     tok = load_tokenizer(saved) if go_on else get_tokenizer(source, corpus, vocab)
