@@ -11,6 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from .reading import Continued
 
 # %% ../../nbs/1_text/05_packing.ipynb #ad5bb159
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ def pack_block(
     n_a = np.array([n for _,n in rows], dtype=np.uint16)
     single = int((lens==n_a).sum())
     special = 3*len(rows)-single
-    counts = Counter(documents=len(docs), lines=len(encoded), rows=len(rows), single=single, tokens_in=sum(map(len, encoded)),
+    n_docs = sum(not isinstance(d, Continued) for d in docs) # a piece is no document
+    counts = Counter(documents=n_docs, lines=len(encoded), rows=len(rows), single=single, tokens_in=sum(map(len, encoded)),
         tokens_packed=len(flat)-special, special=special, unk=sum(l.count(unk_id) for l in encoded))
     return flat,lens,n_a,counts

@@ -79,6 +79,7 @@ def _explain_parquet(path):
         first_line = str(e).splitlines()[0]
         raise ValueError(f"{path}: not a whole Parquet file with text ({first_line}). Fetch or write it again, or take it out of the corpus.") from None
 
+# %% ../../nbs/1_text/02_records.ipynb #11aacee1
 def _column_bytes(path, text_column):
     "Rows, and bytes of the text as they are stored in memory."
     meta = pq.ParquetFile(path).metadata
