@@ -121,14 +121,15 @@ def _seal(folder):
 # %% ../nbs/01_files.ipynb #ce2eb6f6
 def atomic_folder(
     path:str, # where the folder appears when it is complete
-    write:Callable, # called with an empty folder to fill
+    write:Callable, # called with a folder to fill, which is empty
+    resume:bool=False, # not empty: what an interrupted call has written stays for the next, unless it was refused with a ValueError
 ) -> None:
     "Fill a folder and let it appear at once; one that was there before is replaced."
     path = Path(path)
     tmp,old = path.with_name(f'.{path.name}.tmp'),path.with_name(f'.{path.name}.old.tmp')
     with explain_oserror(path):
-        shutil.rmtree(tmp, ignore_errors=True)
-        tmp.mkdir(parents=True)
+        if not resume: shutil.rmtree(tmp, ignore_errors=True)
+        tmp.mkdir(parents=True, exist_ok=True)
         try:
             write(tmp)
             _seal(tmp)
@@ -137,7 +138,9 @@ def atomic_folder(
             os.rename(tmp, path)
             sync(path.parent)
             shutil.rmtree(old, ignore_errors=True)
-        finally: shutil.rmtree(tmp, ignore_errors=True)
+        except BaseException as e:
+            if not resume or isinstance(e, ValueError) or not any(tmp.iterdir()): shutil.rmtree(tmp, ignore_errors=True)
+            raise
 
 # %% ../nbs/01_files.ipynb #632fb6a9
 def _read_manifest(path):

@@ -9,7 +9,7 @@ __all__ = ['batch_orders', 'cut_pair', 'row_ids', 'check_unicode', 'Features', '
 import numpy as np, torch
 from .rows import TextSplit
 from ..text.batches import ExamplesDL
-from ..text.examples import gather_rows
+from ..text.rows import gather_rows
 from ..text.tokenizer import line_encoder
 from transformers import PreTrainedTokenizerFast
 

@@ -1,0 +1,59 @@
+"Packing in processes of their own: one that is killed, and two that want the same rows."
+import os, signal, subprocess, sys, time
+from pathlib import Path
+
+begin = '''
+import os, signal, sys, time
+from dataclasses import replace
+from electra_nb.text import examples
+from electra_nb.text.corpus import iterable_corpus
+from electra_nb.text.packing import ExamplesConfig
+from electra_nb.text.tokenizer import tiny_tokenizer
+from electra_nb.tiny import tiny_text
+texts = [f'{d} {i}' for i in range(1500) for d in tiny_text.split('\\n\\n')]
+examples.shard_blocks = 1
+def pack(corpus, cache): return examples.build_examples(corpus, tiny_tokenizer(), ExamplesConfig(max_len=64), cache)
+corpus = iterable_corpus(texts)
+'''
+kill = '''
+def read():
+    for i,d in enumerate(texts):
+        if i==8000: os.kill(os.getpid(), signal.SIGKILL)
+        yield d
+pack(replace(corpus, read=read), sys.argv[1])
+'''
+slow = '''
+def read():
+    for i,d in enumerate(texts):
+        if i==2000: print('reading', flush=True), sys.stdin.readline()
+        yield d
+pack(replace(corpus, read=read), sys.argv[1])
+'''
+
+def start(code, cache, **kw):
+    env = {**os.environ, 'PYTHONPATH':str(Path(__file__).parents[1])}
+    return subprocess.Popen([sys.executable, '-c', begin+code, str(cache)], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **kw)
+
+def rows(cache):
+    folder, = [p for p in (Path(cache)/'examples').iterdir() if p.is_dir()]
+    return {p.name:p.read_bytes() for p in folder.iterdir()}
+
+def test_killed_packing_goes_on(tmp_path):
+    "What a killed packing had noted is used, and the rows are those of a packing that was not killed."
+    assert start(kill, tmp_path/'killed').wait()==-signal.SIGKILL
+    rest, = (tmp_path/'killed'/'examples').glob('.*.tmp')
+    assert (rest/'progress.json').exists() and (rest/'train.ids').stat().st_size>0
+    said,_ = start('pack(corpus, sys.argv[1])', tmp_path/'killed').communicate()
+    assert 'packing goes on after' in said
+    start('pack(corpus, sys.argv[1])', tmp_path/'whole').communicate()
+    assert rows(tmp_path/'killed')==rows(tmp_path/'whole')
+
+def test_waiting_is_said(tmp_path):
+    "A second process says that it waits, and then uses the rows of the first."
+    first = start(slow, tmp_path)
+    assert first.stdout.readline()=='reading\n'
+    second = start('pack(corpus, sys.argv[1])', tmp_path)
+    assert 'waiting for it' in second.stdout.readline()
+    first.communicate('\n')
+    assert second.communicate() is not None and (first.returncode,second.returncode)==(0,0)
+    assert len(rows(tmp_path))>6
