@@ -9,7 +9,7 @@ __all__ = ['FinetuneConfig', 'check_finetune_config', 'finetune_config']
 from dataclasses import dataclass, fields, replace
 from ..recipe import check_names, check_types
 from .features import batch_orders
-from .head import poolings
+from .pooling import poolings
 from ..training.optim import OptimConfig, check_optim_config
 from transformers import ElectraConfig
 
@@ -27,7 +27,7 @@ class FinetuneConfig(OptimConfig):
     warmup:float=0.1 # share of the run, or from 1 on steps, over which the rate rises (Table 7)
     wd:float=0.01 # decoupled weight decay (original code; Table 7 says 0)
     dropout:float=0.1 # in the encoder and before the head (Table 7)
-    pooling:str='cls' # vector of a text: 'cls' (original code), 'mean', 'max', 'cls+mean', or 'layers': the means of all layers (`tasks.head`)
+    pooling:str='cls' # vector of a text: 'cls' (original code), 'mean', 'max', 'cls+mean', or 'layers': the means of all layers (`tasks.pooling`)
     attention_dropout:float=0.1 # on attention weights (Table 7)
     sum_loss:bool=True # differentiate the sum over a batch (original code); False: the mean
     swap_pairs:bool=True # train on both orders where the task allows it (original code)
@@ -56,7 +56,7 @@ def check_finetune_config(cfg:FinetuneConfig) -> FinetuneConfig:
     return cfg
 
 # %% ../../nbs/6_tasks/14_settings.ipynb #b81edcdd
-_by_width = {1024:dict(lr=5e-5, layer_decay=.9), 768:dict(lr=1e-4), 128:{}, 0:dict(lr=1e-3, layer_decay=1., threads=1)} # Table 7; the last is ours
+_by_width = {1024:dict(lr=5e-5, layer_decay=.9), 768:dict(lr=1e-4), 128:{}, 0:dict(lr=5e-4, layer_decay=1., pooling='mean', threads=1)} # Table 7; the last is ours
 
 _aliases = dict(learning_rate='lr', num_train_epochs='epochs', n_epochs='epochs', max_steps='epochs', num_train_steps='epochs', num_warmup_steps='warmup',
     model_dir='out', train_batch_size='bs', per_device_train_batch_size='bs', batch_size='bs', max_seq_length='max_len', max_length='max_len',
