@@ -11,9 +11,8 @@ import math, torch, time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from .commands import Command
-from .text.corpus import get_corpus, _n_bytes
+from .text.corpus import get_corpus
 from .training.clock import step_flops, StepTime, time_step
-from .text.corpus import text_bytes
 from .training.deadline import steps_for
 from .training.device import pick_device
 from .recipe import Recipe, change, make_recipe, option_groups, recipe_docs, recipe_from_file, recipes, with_options
@@ -67,7 +66,7 @@ def text_size(
     trained = time.perf_counter()
     _,lengths,_,n = pack_block(docs, line_encoder(tok), recipe.packing, tok.cls_token_id, tok.sep_token_id, tok.unk_token_id, 0)
     packed = time.perf_counter()-trained
-    more = max(1., (n_bytes or 0)/_n_bytes(docs))
+    more = max(1., (n_bytes or 0)/sum(len(d.encode()) for d in docs))
     ids,learned = n['tokens_packed']+n['special'],(trained-start)*(min(more, 30) if tokenizer is None else 1)
     v = len(tok) if n_bytes is None or tokenizer is not None else max(len(tok), recipe.vocab.vocab_size)
     return TextSize(n['tokens_in']*more, n['rows']*more*(1-recipe.packing.valid), ids*more, 1-ids/(n['rows']*recipe.packing.max_len), v, learned+packed*more, lengths)
@@ -137,9 +136,8 @@ def plan(
     hours:float=None, # of training; None: the steps of the recipe
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
     tokenizer:str=None, # as in `pretrain`; None: trained on the corpus (hub corpora of the paper: BERT's)
-    text_column:str='text', # column of the text in .jsonl, .parquet and hub data sets
+    text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet, data sets and data frames
     whole_files:bool=False, # one document a text file, instead of blank lines between documents
-    stream:bool=False, # read a hub data set over the network instead of downloading it first
     **options,
 ) -> Plan: # prints as a table
     "Say what a pre-training will cost and what it promises, before it is started."
@@ -149,11 +147,11 @@ def plan(
     if str(size).endswith('.json'): size,options = recipe_from_file(size, options)
     recipe = make_recipe(size, **options)
     device = pick_device(device, recipe.train.precision)
-    c = get_corpus(corpus, text_column, whole_files, stream)
+    c = get_corpus(corpus, text_column, whole_files)
     docs = sample_texts(c, 3_000_000)
     whole = sum(map(len, docs))<3_000_000
-    n_bytes = None if whole else text_bytes(corpus, c, text_column)
-    if not (whole or n_bytes or stream): n_bytes = sum(len(d.encode()) for d in c)
+    n_bytes = None if whole else c.n_bytes
+    if not (whole or n_bytes): n_bytes = sum(len(d.encode()) for d in c)
     text = text_size(docs, None if whole else n_bytes or 1, recipe, c.tokenizer if tokenizer is None else tokenizer)
     took = time_step(recipe, text.vocab_size, device, text.lengths)
     return _plan(size, recipe, hours, device, c.name, text if whole or n_bytes else text._replace(tokens=None), took, given)

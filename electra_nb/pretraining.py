@@ -229,12 +229,11 @@ def closing_words(run) -> str:
 @with_options(recipe_docs())
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
-    corpus:str=None, # file, folder, glob, hub data set, or iterable of strings; None: built-in English text
+    corpus:str=None, # file, folder, glob, name, data set, data frame or strings; a list of these, or a dict with weights: a mixture (text.corpus); None: built-in English text
     out:str=None, # run folder; None: a folder in runs/ named after size and recipe
     tokenizer:str=None, # vocab.txt, tokenizer.json, folder or hub name; None: trained on the corpus (hub corpora of the paper: BERT's)
-    text_column:str='text', # column of the text in .jsonl, .parquet and hub data sets
+    text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet, data sets and data frames
     whole_files:bool=False, # one document a text file, instead of blank lines between documents
-    stream:bool=False, # read a hub data set over the network instead of downloading it first
     resume:str='auto', # 'auto': go on if the folder holds this run; True: it must; False: it must not
     max_hours:float=None, # save and stop so many hours after this call; the same call goes on
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
@@ -246,12 +245,12 @@ def pretrain(
 ) -> Learner: # ready for `show_results`, `recorder.plot_loss`, `fit`, …
     "Pre-train a text encoder, by replaced-token detection or another objective."
     began = time.perf_counter()
-    check_arguments(max_hours, cache, resume, whole_files=whole_files, stream=stream, dry_run=dry_run)
+    check_arguments(max_hours, cache, resume, whole_files=whole_files, dry_run=dry_run)
     size,recipe = read_recipe(size, options)
     device = pick_device(device, recipe.train.precision)
     check_trackers(log_with)
     if out is not None: check_out(out, resume)
-    found = get_corpus(corpus, text_column, whole_files, stream)
+    found = get_corpus(corpus, text_column, whole_files)
     check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)
     if dry_run: return dry_run_of(size, recipe, found, tokenizer, device)
     out = run_folder(out, size, recipe, corpus, found, tokenizer)

@@ -4,18 +4,20 @@
 
 # %% auto #0
 __all__ = ['max_size', 'line_encoder', 'tokenizer_fingerprint', 'load_tokenizer', 'check_tokenizer', 'coverage_report',
-           'warn_misfit', 'get_tokenizer']
+           'warn_misfit', 'get_tokenizer', 'tiny_tokenizer', 'wordpiece']
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #a9a86fde
 import json, os, re, unicodedata, warnings
 from collections.abc import Callable, Iterable
 from ..files import hash_texts
 from .reading import read_lines
-from .vocabulary import bert_tokenizer, max_word, sample_texts, special_tokens, tiny_tokenizer, train_tokenizer, VocabConfig, wordpiece # chkstyle: ignore (two are here for those who import them from here)
+from .vocabulary import bert_tokenizer, max_word, sample_texts, special_tokens, tiny_tokenizer, train_tokenizer, VocabConfig, wordpiece # chkstyle: ignore (two only pass through)
 from itertools import islice
 from pathlib import Path
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+_all_ = ['tiny_tokenizer', 'wordpiece'] # may be imported from here too
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #92fac9ee
 def _failure(backend, lines, error):
