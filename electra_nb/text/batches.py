@@ -8,9 +8,9 @@ __all__ = ['batch_rows', 'token_positions', 'ExamplesDL']
 # %% ../../nbs/1_text/12_batches.ipynb #940aa50c
 import numpy as np, torch
 from .examples import Examples, map_ahead
+from fastai.torch_core import to_detach
 from fastcore.basics import patch
 from functools import lru_cache
-
 
 # %% ../../nbs/1_text/12_batches.ipynb #d5981b51
 @lru_cache(maxsize=4)
@@ -46,7 +46,7 @@ class ExamplesDL:
         bs:int=128, # rows in a batch
         n_batches:int=None, # batches in one pass; None: all rows once
         seed:int=0, # order of the rows
-        shuffle:bool=True, # False: rows in order, the last batch may be smaller
+        shuffle:bool=True, # False: rows in order, evenly spread if `n_batches` do not hold them all; the last batch may be smaller
         start:int=0, # number of the first batch of the next pass
         device:str='cpu', # where batches go
         prefetch:int=None, # batches to have ready in advance, gathered by a thread into pinned memory; None: 2 on a GPU, else 0
@@ -65,6 +65,7 @@ class ExamplesDL:
     def __len__(self): return self.n_batches
     def __iter__(self): return self.batches()
     def one_batch(self): return next(iter(self))
+    def to_detach(self, b, cpu=True, gather=True): return to_detach(b, cpu, gather=False) # nothing to gather: a run is one process
     def to(self, device): self.device = torch.device(device)
     @property
     def dataset(self): return self.examples
@@ -76,7 +77,7 @@ class ExamplesDL:
 def rows(self:ExamplesDL, i):
     "Numbers of the rows of batch `i`, counted from `start`."
     if self.shuffle: return batch_rows(self.start+i, self.bs, len(self.examples), self.seed)
-    return np.arange(i*self.bs, min((i+1)*self.bs, len(self.examples)))
+    return np.arange(i*self.bs, min((i+1)*self.bs, self.n))*len(self.examples)//self.n
 
 @patch
 def gather(self:ExamplesDL, i):
