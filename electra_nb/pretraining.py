@@ -14,7 +14,7 @@ from .commands import Command, logger
 from .files import atomic_file, atomic_folder, folder_lock, read_json, verify_folder
 from .model.hf import save_tower
 from .model.lexical import lexical_start
-from .planning import fit_hours
+from .planning import fit_hours, n_eval_batches, train_seconds
 from .recipe import Recipe, change, make_recipe, option_groups, recipe_docs, recipe_from_file, with_options
 from .reports.card import model_card
 from .reports.doctor import Doctor, diagnose
@@ -26,7 +26,7 @@ from .text.prepare import check_vocab_options, prepare
 from .text.tokenizer import sample_texts
 from .training.checkpoints import checkpoint_state, newest_checkpoint
 from .training.clock import time_step
-from .training.deadline import steps_for
+from .training.deadline import duration
 from .training.device import pick_device
 from .training.folder import check_out, default_out, note_end, open_run_folder, run_identity
 from .training.learner import pretrain_learner
@@ -127,8 +127,7 @@ def fit_deadline(
     if there.get('hours')==recipe.train.hours: return change(recipe, **{k:there[k] for k in ('steps','warmup','eval_every') if given.get(k) is None})
     took = time_step(recipe, len(text.tok), device, text.train.lengths())
     left = recipe.train.hours-(time.perf_counter()-began)/3600
-    n_eval = min(recipe.train.eval_batches, 1+len(text.valid)//recipe.train.bs)
-    fit = fit_hours(recipe, max(left, 1/3600), took, n_eval, given)
+    fit = fit_hours(recipe, max(left, 1/3600), took, n_eval_batches(recipe.train, len(text.valid)), given)
     times = fit.train.steps*fit.train.bs/len(text.train)
     logger.info(f'deadline: about {fit.train.steps:,} steps of {took.step:.3g} s in {recipe.train.hours:g} hours, reading the text {times:.2g} times; the plan is corrected at each evaluation')
     return fit
@@ -281,9 +280,10 @@ def dry_run_of(
     with tempfile.TemporaryDirectory() as tmp:
         text = prepare_text(change(recipe, valid=max(recipe.packing.valid, .05)), head, found.tokenizer if tokenizer is None else tokenizer, cache=tmp)
         learn = build_learner(change(recipe, eval_every=3, eval_batches=1), text, device)
-    took = time_step(recipe, len(text.tok), device, text.train.lengths()).step
-    steps = steps_for(recipe.train.hours, took) if recipe.train.hours else recipe.train.steps
-    logger.info(f"dry run of {size}, on the first {n_chars/1e6:g} million characters at most: about {took:.3g} s a step, {took*steps/3600:.3g} hours for {steps:,} steps; nothing was written")
+    took,n_eval = time_step(recipe, len(text.tok), device, text.train.lengths()),recipe.train.eval_batches
+    if recipe.train.hours: recipe = fit_hours(recipe, recipe.train.hours, took, n_eval)
+    words = f"about {took.step:.3g} s a step, {duration(train_seconds(recipe, took, n_eval))} for {recipe.train.steps:,} steps"
+    logger.info(f"dry run of {size}, on the first {n_chars/1e6:g} million characters at most: {words}; nothing was written")
     return learn
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #e8671167
