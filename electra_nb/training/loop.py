@@ -11,6 +11,7 @@ from collections import namedtuple
 from dataclasses import asdict
 from .checkpoints import checkpoint_bytes, checkpoint_state, remove_partial, load_checkpoint, newest_checkpoint
 from ..files import hash_texts
+from ..text.batches import row_order
 from .deadline import Deadline, WarnTooLong
 from ..files import need_space, remove_folder
 from .log import LogSteps, read_log, save_curves, trim_log
@@ -50,6 +51,8 @@ def _resume(learn, run, mark, cfg):
         return {}
     state = checkpoint_state(start)
     if state['run']!=mark: raise ValueError(f"{start} belongs to another run (other text, tokenizer or recipe): put the right one back, or pass another out=")
+    if state.get('order')!=row_order and state['n_updates']<state['n_steps']:
+        raise ValueError(f"{start} was saved by an earlier version, which read the rows in another order: go on with that version, or pass another out= to begin anew")
     load_checkpoint(start, learn.model, learn.opt)
     learn.n_updates,learn.n_batches,learn.last_step = (state[k] for k in ('n_updates','n_batches','n_steps'))
     return state

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from .checkpoints import checkpoint_bytes, prune_checkpoints, save_checkpoint
 from ..files import need_space
+from ..text.batches import row_order
 from .log import LogSteps
 from ..commands import quiet
 from .optim import CountSteps
@@ -166,7 +167,7 @@ def save(self:SaveSteps):
     need_space(self.home, checkpoint_bytes(self.learn.model), f'the checkpoint of step {n}')
     self.learn.log_steps.sync()
     counts = dict(n_updates=n, n_batches=self.learn.n_batches, n_steps=self.n_steps)
-    state = dict(run=self.mark, **counts, seconds=self.learn.deadline.seconds(), log=log, scaler=scaler)
+    state = dict(run=self.mark, order=row_order, **counts, seconds=self.learn.deadline.seconds(), log=log, scaler=scaler)
     save_checkpoint(self.home/f'step_{n}', self.learn.model, self.opt, self.tok, state)
     prune_checkpoints(self.home, self.cfg.keep, self.kept)
     self.saved = n
