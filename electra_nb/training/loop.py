@@ -14,6 +14,7 @@ from ..files import hash_texts
 from ..text.batches import row_order
 from .deadline import Deadline, WarnTooLong
 from ..files import need_space, remove_folder
+from .device import explain_memory
 from .log import LogSteps, read_log, save_curves, trim_log
 from .optim import OptimConfig, WarmupDecay
 from .steps import BetweenSteps, CostLimit, EvalIntervals, RestoreScaler, SaveSteps, StepProgress, TrainConfig
@@ -124,7 +125,8 @@ def train(
     with learn.no_bar(), learn.no_logging(), stop_signals(own.saver):
         _evaluate(learn, own.log, every)
         while learn.n_updates<learn.last_step and not own.saver.reason:
-            try: learn.fit(n_intervals(learn.n_updates, learn.last_step, every), cbs=[*own,*cbs])
+            try:
+                with explain_memory(cfg, learn.dls.train.examples.max_len): learn.fit(n_intervals(learn.n_updates, learn.last_step, every), cbs=[*own,*cbs])
             except FloatingPointError as e: raise FloatingPointError(f'{e} {own.dump.save()}'.strip()) from None
             finally: own.bar.close()
         if learn.n_updates==learn.last_step: _evaluate(learn, own.log, every)
