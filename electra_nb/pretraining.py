@@ -4,17 +4,17 @@
 
 # %% auto #0
 __all__ = ['Prepared', 'Run', 'cli', 'check_arguments', 'read_recipe', 'run_folder', 'prepare_text', 'build_learner',
-           'describe_model', 'fit_deadline', 'open_folder', 'write_facts', 'train_run', 'stop_run', 'finish_run',
-           'closing_words', 'pretrain', 'dry_run_of']
+           'describe_model', 'fit_deadline', 'machine', 'announce_machine', 'open_folder', 'write_facts', 'train_run',
+           'stop_run', 'finish_run', 'shell_word', 'closing_words', 'pretrain', 'dry_run_of']
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #152566e5
-import json, os, signal, sys, tempfile, time, torch
+import json, os, shlex, signal, sys, tempfile, time, torch
 from collections import namedtuple
 from .commands import Command, logger
 from .files import atomic_file, atomic_folder, folder_lock, read_json, verify_folder
 from .model.hf import save_tower
 from .model.lexical import lexical_start
-from .planning import fit_hours
+from .planning import fit_hours, n_eval_batches, train_seconds
 from .recipe import Recipe, change, make_recipe, option_groups, recipe_docs, recipe_from_file, with_options
 from .reports.card import model_card
 from .reports.doctor import Doctor, diagnose
@@ -26,8 +26,8 @@ from .text.prepare import check_vocab_options, prepare
 from .text.tokenizer import sample_texts
 from .training.checkpoints import checkpoint_state, newest_checkpoint
 from .training.clock import time_step
-from .training.deadline import steps_for
-from .training.device import pick_device
+from .training.deadline import duration
+from .training.device import explain_memory, pick_device
 from .training.folder import check_out, default_out, note_end, open_run_folder, run_identity
 from .training.learner import pretrain_learner
 from .training.log import read_log
@@ -85,7 +85,7 @@ def prepare_text(
     cache:str=None, # folder for prepared data
 ) -> Prepared:
     "Tokenizer and rows of a recipe."
-    n_rows = None if recipe.train.hours else recipe.train.steps*recipe.train.bs
+    n_rows,cache = None if recipe.train.hours else recipe.train.steps*recipe.train.bs,cache and Path(cache).expanduser()
     return Prepared(*prepare(found, tokenizer, recipe.vocab, recipe.packing, recipe.model.max_positions, n_rows, out and out/'tokenizer', cache))
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #0d02e75d
@@ -125,26 +125,41 @@ def fit_deadline(
     path = out/'recipe.json'
     there = read_json(path, ('recipe',))['recipe'] if path.exists() else {}
     if there.get('hours')==recipe.train.hours: return change(recipe, **{k:there[k] for k in ('steps','warmup','eval_every') if given.get(k) is None})
-    took = time_step(recipe, len(text.tok), device, text.train.lengths())
+    with explain_memory(recipe.train, recipe.packing.max_len): took = time_step(recipe, len(text.tok), device, text.train.lengths())
     left = recipe.train.hours-(time.perf_counter()-began)/3600
-    n_eval = min(recipe.train.eval_batches, 1+len(text.valid)//recipe.train.bs)
-    fit = fit_hours(recipe, max(left, 1/3600), took, n_eval, given)
+    fit = fit_hours(recipe, max(left, 1/3600), took, n_eval_batches(recipe.train, len(text.valid)), given)
     times = fit.train.steps*fit.train.bs/len(text.train)
     logger.info(f'deadline: about {fit.train.steps:,} steps of {took.step:.3g} s in {recipe.train.hours:g} hours, reading the text {times:.2g} times; the plan is corrected at each evaluation')
     return fit
 
-# %% ../nbs/5_pretraining/03_pretraining.ipynb #0ec9377e
+# %% ../nbs/5_pretraining/03_pretraining.ipynb #9788d058
 Run = namedtuple('Run', 'out size recipe corpus text learn')
 
+def machine(run:Run) -> dict: # device, and threads of a CPU
+    "What computes the steps."
+    if run.learn.dls.device.type=='cuda': return dict(device=torch.cuda.get_device_name())
+    return dict(device='CPU', threads=run.recipe.train.threads or torch.get_num_threads())
+
+def announce_machine(
+    out:Path, # run folder
+    now:dict, # from `machine`
+) -> None:
+    "Say it when a run goes on with another device or number of threads."
+    then = read_json(out/'data.json') if (out/'data.json').exists() else {}
+    other = [f'{k} {v} instead of {then[k]}' for k,v in now.items() if then.get(k, v)!=v]
+    if other: logger.info(f"another machine ({', '.join(other)}): the run goes on, but not bit for bit as it would have")
+
+# %% ../nbs/5_pretraining/03_pretraining.ipynb #0ec9377e
 def open_folder(
     run:Run,
 ) -> bool: # is the run finished already?
     "Begin a run in its folder, or go on with it."
     open_run_folder(run.out, run_identity(run.size, run.recipe.flat(), run.corpus, run.text.tok))
     if verify_folder(run.out/'tokenizer'): atomic_folder(run.out/'tokenizer', run.text.tok.save_pretrained)
+    start = newest_checkpoint(run.out/'checkpoints')
+    if start: announce_machine(run.out, machine(run))
     write_facts(run)
     (run.out/'end.json').unlink(missing_ok=True)
-    start = newest_checkpoint(run.out/'checkpoints')
     state = checkpoint_state(start) if start else {}
     done = bool(start) and state['n_updates']>=state['n_steps']
     if not start and run.recipe.model.lexical_start: lexical_start(run.learn.model.parts, run.text.train.ids, run.text.tok.all_special_ids)
@@ -155,9 +170,8 @@ def write_facts(run) -> dict: # what is known about text and device, in data.jso
     "Write down how often the text is read, and where."
     steps = getattr(run.learn, 'last_step', run.recipe.train.steps) # a deadline may have moved the end
     epochs = round(steps*run.recipe.train.bs/len(run.text.train), 4)
-    device = torch.cuda.get_device_name() if run.learn.dls.device.type=='cuda' else 'CPU'
     facts = dict(run.text.facts, epochs=epochs)
-    atomic_file(run.out/'data.json', json.dumps(dict(facts, device=device), indent=1))
+    atomic_file(run.out/'data.json', json.dumps(dict(facts, **machine(run)), indent=1))
     return facts
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #7d157d53
@@ -217,13 +231,20 @@ def finish_run(
     logger.info(closing_words(run))
     return learn
 
+def shell_word(
+    code:str, # Python, with single quotes
+) -> str: # to be typed after `python -c`
+    "Code in quotes; double ones, which Windows knows too, unless a shell would read something into them."
+    plain = code.replace("'\\n'", '')
+    return shlex.quote(code) if set(plain)&set('"\\$`!') else f'"{code}"'
+
 def closing_words(run) -> str:
     "Where the results are, and something to try."
     out,tok,objective = run.out,run.text.tok,run.learn.objective
     fills = objective.towers[0] # guesses hidden words, in every objective
     gap = f'Returns the {tok.mask_token} of the array.' if run.corpus.name=='builtin' else with_gap(run.learn.dls.valid.examples, tok)
-    code = f"from transformers import pipeline; print(*pipeline('fill-mask', '{out}/{fills}')('{gap}'), sep='\\n')"
-    return f"finished: {out}/{objective.encoder} is the encoder, {out}/{fills} fills gaps, {out}/report.html is the report.\nNext, let it fill a gap:\n  python -c \"{code}\""
+    code = f"from transformers import pipeline; print(*pipeline('fill-mask', {str(out/fills)!r})({gap!r}), sep='\\n')"
+    return f"finished: {out}/{objective.encoder} is the encoder, {out}/{fills} fills gaps, {out}/report.html is the report.\nNext, let it fill a gap:\n  python -c {shell_word(code)}"
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #ef435df9
 @with_options(recipe_docs())
@@ -236,7 +257,7 @@ def pretrain(
     whole_files:bool=False, # one document a text file, instead of blank lines between documents
     resume:str='auto', # 'auto': go on if the folder holds this run; True: it must; False: it must not
     max_hours:float=None, # save and stop so many hours after this call; the same call goes on
-    device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
+    device:str=None, # 'cpu', 'cuda', or 'cuda:1' for the second GPU; None: a GPU if there is one
     cache:str=None, # folder for prepared data; None: ELECTRA_NB_CACHE, or beside the Hugging Face cache
     log_with:str=None, # tracker, or several with commas between: 'tensorboard', 'trackio', 'wandb', 'mlflow', 'neptune', or a GeneralTracker of accelerate (reports.tracking)
     cbs:list=None, # more fastai callbacks for the training
@@ -280,9 +301,11 @@ def dry_run_of(
     with tempfile.TemporaryDirectory() as tmp:
         text = prepare_text(change(recipe, valid=max(recipe.packing.valid, .05)), head, found.tokenizer if tokenizer is None else tokenizer, cache=tmp)
         learn = build_learner(change(recipe, eval_every=3, eval_batches=1), text, device)
-    took = time_step(recipe, len(text.tok), device, text.train.lengths()).step
-    steps = steps_for(recipe.train.hours, took) if recipe.train.hours else recipe.train.steps
-    logger.info(f"dry run of {size}, on the first {n_chars/1e6:g} million characters at most: about {took:.3g} s a step, {took*steps/3600:.3g} hours for {steps:,} steps; nothing was written")
+    with explain_memory(recipe.train, recipe.packing.max_len): took = time_step(recipe, len(text.tok), device, text.train.lengths())
+    n_eval = recipe.train.eval_batches
+    if recipe.train.hours: recipe = fit_hours(recipe, recipe.train.hours, took, n_eval)
+    words = f"about {took.step:.3g} s a step, {duration(train_seconds(recipe, took, n_eval))} for {recipe.train.steps:,} steps"
+    logger.info(f"dry run of {size}, on the first {n_chars/1e6:g} million characters at most: {words}; nothing was written")
     return learn
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #e8671167

@@ -155,6 +155,6 @@ def test_one_cycle(home):
         torch.manual_seed(0)
         learn.dls.train.n_batches = 40
         with learn.no_bar(), learn.no_logging(), torch._dynamo.config.patch(error_on_recompile=True): learn.fit_one_cycle(1, 1e-3)
-        seen[backend] = torch.stack(list(learn.recorder.losses[-40:]))
+        seen[backend] = torch.tensor(learn.recorder.losses[-40:])
     assert not learn.compile_step.off and torch.allclose(seen[None], seen['aot_eager'], rtol=1e-5)
     assert len({round(h, 6) for h in learn.recorder.hps['mom']})>20

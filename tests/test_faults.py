@@ -325,3 +325,11 @@ def test_log_lost(runs, harm):
     want,got = weights(runs.tmp/'whole'),weights(runs.tmp/name)
     assert [k for k in want if not want[k].equal(got[k])]==[]
     assert (runs.tmp/name/'log.damaged.jsonl').exists()==(harm=='garbage')
+
+def test_environment_of_a_cluster(runs):
+    "Variables of a scheduler for many processes do not disturb a single one, at an evaluation or after a restart."
+    cluster = "import os; os.environ.update(WORLD_SIZE='4', RANK='1', LOCAL_RANK='1')"
+    assert runs('cluster', cluster, max_hours=1e-9)[0]==0
+    rc,said = runs('cluster', cluster)
+    assert rc==0, said
+    same(runs, 'cluster')

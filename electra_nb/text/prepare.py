@@ -60,7 +60,7 @@ def prepare(
     max_positions:int=512, # positions of the model, noted in the tokenizer
     n_rows_seen:int=None, # rows that the run will read: steps × batch size; None: not known yet
     saved:str=None, # folder with the tokenizer of the run, if it began before
-    cache:str=None, # folder of all prepared data; None: `text.examples.cache_folder`
+    cache:str=None, # folder of all prepared data; None: `cache.cache_folder`
 ) -> tuple: # tokenizer, training rows, validation rows, dictionary of facts
     "Tokenizer and examples of a run."
     logger.info(f'corpus: {corpus.name}'+(f', {corpus.n_bytes/1e6:.1f} MB' if (corpus.n_bytes or 0)>=50_000 else ''))

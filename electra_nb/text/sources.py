@@ -6,9 +6,10 @@
 __all__ = ['Corpus', 'file_corpus', 'counted', 'iterable_corpus']
 
 # %% ../../nbs/1_text/03_sources.ipynb #3cf15a92
-import hashlib, json, os, re, tempfile, xxhash
+import json, os, re, tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from ..cache import remembered_hash
 from ..files import hash_texts
 from .reading import file_kind, find_files
 from .records import need_text, read_docs, text_bytes
@@ -47,9 +48,6 @@ def _watched(path, state, docs):
 # %% ../../nbs/1_text/03_sources.ipynb #afd3ca36
 _record_kinds = ('.jsonl','.csv','.tsv','.parquet')
 
-def _hash_file(path):
-    with open(path, 'rb') as f: return hashlib.file_digest(f, xxhash.xxh3_128).hexdigest()
-
 def file_corpus(
     source:str, # file, folder or glob
     text_column:str='text', # column of the text in .jsonl, .csv, .tsv and .parquet
@@ -60,7 +58,7 @@ def file_corpus(
     kinds = {file_kind(p) in _record_kinds for p in states}
     uses = frozenset('text_column' if records else 'whole_files' for records in kinds)
     def read(): return chain.from_iterable(_watched(p, s, read_docs(p, text_column, whole_files)) for p,s in states.items())
-    fingerprint = hash_texts([text_column, str(whole_files), *map(_hash_file, states)])
+    fingerprint = hash_texts([text_column, str(whole_files), *(remembered_hash(p, 'xxh3') for p in states)])
     name = re.sub(r'[^\w-]+', '_', Path(source).expanduser().stem).strip('_')
     return Corpus(name or 'files', read, fingerprint, text_bytes(states, text_column), uses=uses)
 

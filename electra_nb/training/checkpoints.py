@@ -28,7 +28,7 @@ def newest_checkpoint(
         if not (wrong := verify_folder(path)): return path
         warnings.warn(f"checkpoint {path.name} is damaged ({wrong}) and is passed over")
 
-# %% ../../nbs/4_training/03_checkpoints.ipynb #feaeb29a
+# %% ../../nbs/4_training/03_checkpoints.ipynb #70a870b0
 def remove_partial(
     home:str, # folder with `step_…` folders
     newest:Path, # the checkpoint in use, or None
@@ -41,6 +41,7 @@ def remove_partial(
         shutil.rmtree(aside, ignore_errors=True)
         os.replace(Path(home)/f'step_{s}', aside)
 
+# %% ../../nbs/4_training/03_checkpoints.ipynb #d6166cf9
 def prune_checkpoints(
     home:str, # folder with `step_…` folders
     keep:int=2, # newest ones to keep
@@ -58,6 +59,7 @@ def random_state() -> tuple: # tensors, JSON-able dictionary
     name,keys,*rest = np.random.get_state()
     return tensors,dict(python=random.getstate(), numpy=[name, keys.tolist(), *rest])
 
+# %% ../../nbs/4_training/03_checkpoints.ipynb #a53f98e9
 def set_random_state(
     tensors:dict, # from `random_state`
     values:dict, # likewise
@@ -70,6 +72,7 @@ def set_random_state(
     name,keys,*rest = values['numpy']
     np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))
 
+# %% ../../nbs/4_training/03_checkpoints.ipynb #dccbbe1f
 @contextmanager
 def same_random():
     "Leave the random generators as they were, whatever is drawn inside."
@@ -85,6 +88,7 @@ def optimizer_state(
     "Both moments of every parameter."
     return {f'{k}.{n}':opt.opt.state[p][k] for n,p in model.named_parameters() if p in opt.opt.state for k in opt.opt.saved}
 
+# %% ../../nbs/4_training/03_checkpoints.ipynb #b7590ea1
 def set_optimizer_state(
     model:torch.nn.Module,
     opt, # fastai `OptimWrapper` around `ElectraAdam`
@@ -105,6 +109,7 @@ def check_finite(
     bad = [k for k,v in tensors.items() if v.is_floating_point() and not torch.isfinite(v).all()]
     if bad: raise FloatingPointError(f"{what}: {len(bad)} tensors hold numbers that are not finite, such as {bad[0]}. Use an earlier checkpoint, or a lower lr in a new run")
 
+# %% ../../nbs/4_training/03_checkpoints.ipynb #ecc1f209
 def checkpoint_bytes(
     model:torch.nn.Module, # with `parts`, its towers by name
 ) -> int: # bytes
@@ -127,15 +132,17 @@ def save_checkpoint(
     def write(tmp):
         for name,tower in model.parts.items(): save_tower(tower, tmp/name, tok)
         save_file({k:v.detach().contiguous().cpu() for k,v in tensors.items()}, tmp/'trainer.safetensors')
-        (tmp/'trainer.json').write_text(json.dumps(dict(state=state, random=values, torch=torch.__version__)))
+        (tmp/'trainer.json').write_text(json.dumps(dict(state=state, random=values, torch=torch.__version__)), encoding='utf-8')
     atomic_folder(path, write)
 
+# %% ../../nbs/4_training/03_checkpoints.ipynb #b723e4fd
 def checkpoint_state(
     path:str, # a checkpoint
 ) -> dict: # counters, position in the log
     "The state that was saved, without the tensors."
-    return json.loads((Path(path)/'trainer.json').read_text())['state']
+    return json.loads((Path(path)/'trainer.json').read_text(encoding='utf-8'))['state']
 
+# %% ../../nbs/4_training/03_checkpoints.ipynb #fa9040ab
 def load_checkpoint(
     path:str, # a checkpoint that `newest_checkpoint` approved
     model:torch.nn.Module, # of the same towers and shapes
@@ -148,7 +155,7 @@ def load_checkpoint(
         missing,unexpected = tower.load_state_dict(weights, strict=False)
         missing = [k for k in missing if k!='generator_lm_head.weight']
         if missing or unexpected: raise ValueError(f"{path}: {name} does not fit this model (missing {missing[:3]}, unexpected {unexpected[:3]})")
-    tensors,values = load_file(Path(path)/'trainer.safetensors'),json.loads((Path(path)/'trainer.json').read_text())
+    tensors,values = load_file(Path(path)/'trainer.safetensors'),json.loads((Path(path)/'trainer.json').read_text(encoding='utf-8'))
     set_optimizer_state(model, opt, tensors)
     set_random_state(tensors, values['random'])
     return values['state']

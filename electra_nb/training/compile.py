@@ -136,6 +136,7 @@ def ready(self:CompileStep, args):
     try:
         self.functions = self.functions or compile_functions(**self.kwargs)
         trial(self.functions[0], *args)
+    except torch.OutOfMemoryError: raise # without the compiler it would not fit either
     except Exception as e: self.stop(e)
     return not self.off
 

@@ -11,11 +11,13 @@ from collections import namedtuple
 from dataclasses import asdict
 from .checkpoints import checkpoint_bytes, checkpoint_state, remove_partial, load_checkpoint, newest_checkpoint
 from ..files import hash_texts
-from .deadline import Deadline
+from ..text.batches import row_order
+from .deadline import Deadline, WarnTooLong
 from ..files import need_space, remove_folder
+from .device import explain_memory
 from .log import LogSteps, read_log, save_curves, trim_log
 from .optim import OptimConfig, WarmupDecay
-from .steps import BetweenSteps, EvalIntervals, RestoreScaler, SaveSteps, StepProgress, TrainConfig
+from .steps import BetweenSteps, CostLimit, EvalIntervals, RestoreScaler, SaveSteps, StepProgress, TrainConfig
 from .steps import eval_interval, milestones, n_intervals, stop_signals
 from .nonfinite import DumpBadBatch
 from fastai.basics import Learner
@@ -50,18 +52,21 @@ def _resume(learn, run, mark, cfg):
         return {}
     state = checkpoint_state(start)
     if state['run']!=mark: raise ValueError(f"{start} belongs to another run (other text, tokenizer or recipe): put the right one back, or pass another out=")
+    if state.get('order')!=row_order and state['n_updates']<state['n_steps']:
+        raise ValueError(f"{start} was saved by an earlier version, which read the rows in another order: go on with that version, or pass another out= to begin anew")
     load_checkpoint(start, learn.model, learn.opt)
     learn.n_updates,learn.n_batches,learn.last_step = (state[k] for k in ('n_updates','n_batches','n_steps'))
     return state
 
 # %% ../../nbs/4_training/10_loop.ipynb #d57d07b9
 class DrawCurves(Callback):
-    "Draw `curves.png` after each evaluation."
+    "Draw `curves.png` after evaluations, as often as that is cheap."
     order = LogSteps.order+1
     def __init__(self,
         run:str, # run folder
-    ): self.home = run
-    def after_epoch(self): save_curves(self.home)
+    ): self.home,self.limit = run,CostLimit()
+    def after_epoch(self):
+        if self.limit.allows: self.limit(lambda: save_curves(self.home))
 
 # %% ../../nbs/4_training/10_loop.ipynb #42a4be8a
 def _evaluate(learn, log, every):
@@ -71,7 +76,7 @@ def _evaluate(learn, log, every):
     log.log_eval()
 
 # %% ../../nbs/4_training/10_loop.ipynb #f270ba20
-RunCallbacks = namedtuple('RunCallbacks', 'intervals schedule scaler between curves log saver bar dump deadline')
+RunCallbacks = namedtuple('RunCallbacks', 'intervals schedule scaler between curves log saver bar dump deadline warn')
 
 def run_callbacks(
     learn:Learner, # from `pretrain_learner`, with `n_updates` and `last_step`
@@ -84,16 +89,16 @@ def run_callbacks(
     began:float=None, # `time.perf_counter()` when they began to count; None: now
 ) -> RunCallbacks: # in the order in which they act
     "What a run adds to its `Learner`."
-    n,commonest = learn.last_step,learn.dls.train.examples.unigram().max().item()
-    log,saver = LogSteps(run/'log.jsonl', cfg.log_every, n, commonest),SaveSteps(run, tok, cfg, max_hours, began)
+    n,rows = learn.last_step,learn.dls.train.examples
+    log,saver = LogSteps(run/'log.jsonl', cfg.log_every, n, rows.unigram().max().item()),SaveSteps(run, tok, cfg, max_hours, began)
     saver.n_steps,saver.saved,saver.mark,log.learn = n,learn.n_updates,run_fingerprint(learn, cfg, optim),learn
     if state: log.load_state(state['log'])
     intervals = EvalIntervals(n, eval_interval(cfg), cfg.accumulate)
-    deadline = Deadline(cfg.hours, state.get('seconds', 0.), began)
+    deadline,warn = Deadline(cfg.hours, state.get('seconds', 0.), began),Callback() if cfg.hours else WarnTooLong(n, n*cfg.bs/len(rows))
     return RunCallbacks(intervals, WarmupDecay(n, optim), RestoreScaler(state.get('scaler')), BetweenSteps(), DrawCurves(run),
-        log, saver, StepProgress(n), DumpBadBatch(run, tok, cfg.accumulate), deadline)
+        log, saver, StepProgress(n), DumpBadBatch(run, tok, cfg.accumulate), deadline, warn)
 
-# %% ../../nbs/4_training/10_loop.ipynb #75643b41
+# %% ../../nbs/4_training/10_loop.ipynb #d21e52cf
 def _tidy(learn, run, cfg, state):
     "Bring the files of a run to the state of its checkpoint, and look for room."
     trim_log(run/'log.jsonl', learn.n_updates, state['log']['lines'] if state else None)
@@ -101,6 +106,7 @@ def _tidy(learn, run, cfg, state):
     n = cfg.keep+1+sum(m>learn.n_updates for m in milestones(cfg.steps))
     if learn.n_updates<learn.last_step: need_space(run, n*checkpoint_bytes(learn.model), f'the run, with {n} checkpoints,')
 
+# %% ../../nbs/4_training/10_loop.ipynb #75643b41
 def train(
     learn:Learner, # from `pretrain_learner`
     run:str, # run folder: log, curves and checkpoints go there
@@ -119,7 +125,8 @@ def train(
     with learn.no_bar(), learn.no_logging(), stop_signals(own.saver):
         _evaluate(learn, own.log, every)
         while learn.n_updates<learn.last_step and not own.saver.reason:
-            try: learn.fit(n_intervals(learn.n_updates, learn.last_step, every), cbs=[*own,*cbs])
+            try:
+                with explain_memory(cfg, learn.dls.train.examples.max_len): learn.fit(n_intervals(learn.n_updates, learn.last_step, every), cbs=[*own,*cbs])
             except FloatingPointError as e: raise FloatingPointError(f'{e} {own.dump.save()}'.strip()) from None
             finally: own.bar.close()
         if learn.n_updates==learn.last_step: _evaluate(learn, own.log, every)
