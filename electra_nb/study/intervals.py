@@ -18,10 +18,10 @@ def leave_out(
     metric:str, # key of `tasks.scores.scorers`
     n_groups:int=100, # groups of rows
 ) -> np.ndarray: # (groups, runs) scores, 0 to 100
-    "The score of each run without each group of rows."
+    "The score of each run without each group of rows; a correlation that is undefined counts as 0."
     group = np.random.default_rng(0).permutation(len(y))%min(n_groups, len(y))
     kept = [np.flatnonzero(group!=g) for g in range(group.max()+1)]
-    return np.array([[100*float(scorers[metric](y[at], p[at])) for p in preds] for at in kept])
+    return np.nan_to_num([[100*float(scorers[metric](y[at], p[at])) for p in preds] for at in kept])
 
 # %% ../../nbs/7_study/00_intervals.ipynb #4c042ade
 Sample = namedtuple('Sample', 'scores left_out', defaults=(None,)) # (runs,) 0 to 100; (groups, runs), or None where the rows are not known

@@ -115,10 +115,11 @@ def _task_sentence(r):
 def _gain_sentence(r, n_tasks):
     "What pre-training adds, of `n_tasks` that were tested together; a row of `Study.compare`."
     if r['p']!=r['p']: return f"{r['task']}: what pre-training adds is {r['note']}"
-    interval = f"95 % interval {r['low']:.1f} to {r['high']:.1f}" if r['low']==r['low'] else 'no interval: the scores of either start are all equal'
+    interval = f"95 % interval over {r['covers']} {r['low']:.1f} to {r['high']:.1f}"
+    if r['covers']=='seeds only': interval += ', because the answers of earlier runs are not here: other rows are not covered'
     adjusted = f', adjusted for {n_tasks} tasks' if n_tasks>1 else ''
     note = f"; {r['note']}" if r['note'] else ''
-    return f"{r['task']}: pre-training adds {r['difference']:.1f} points ({interval}, p = {r['p_adjusted']:.3f}{adjusted}){note}"
+    return f"{r['task']}: pre-training adds {r['difference']:.1f} points ({interval}; p = {r['p_adjusted']:.3f}{adjusted}){note}"
 
 # %% ../../nbs/7_study/07_runs.ipynb #17c3d1de
 def log_summary(study:Study) -> None:
