@@ -78,11 +78,18 @@ def read_ledger(
     return [l for l in lines if l is not None]
 
 # %% ../../nbs/7_study/03_folder.ipynb #3b015602
-def check_rows(lines:list, data:TaskData) -> None:
+def check_rows(
+    lines:list, # of the ledger
+    data:TaskData, # the rows of now
+    extra:dict={}, # split -> fingerprint of labelled rows that are scored beside the dev rows
+) -> None:
     "Refuse other rows under the name of a task that is in the ledger."
-    rows = {r['rows'] for r in lines if r['task']==data.name}
-    if rows-{data.fingerprint()}:
+    runs = [r for r in lines if r['task']==data.name]
+    if {r['rows'] for r in runs}-{data.fingerprint()}:
         raise ValueError(f"the ledger has runs of {data.name} on other rows, or with other labels, metrics or length, than now: pass another out=, or the rows of before")
+    if any('extra_rows' in r and r['extra_rows']!=extra for r in runs):
+        raise ValueError(f"the ledger has runs of {data.name} that were scored on other test rows, or on none: pass another out= or the test rows of before; "
+            "Study(out).evaluate(rows) scores the best model alone")
 
 # %% ../../nbs/7_study/03_folder.ipynb #fe2cb5b2
 def run_name(task:str, start:str, seed:int) -> str:

@@ -53,11 +53,18 @@ def _also(runs):
     for r in runs:
         for split,scores in r.get('scores', {}).items():
             for m,v in scores.items():
-                if (split,m)==('dev',r['metric']) or v is None: continue
+                if (split in ('dev','test') and m==r['metric']) or v is None: continue
                 values.setdefault(m if split=='dev' else f'{split} {m}', []).append(v)
     return ', '.join(f'{k} {np.median(v):.1f}' for k,v in values.items())
 
 # %% ../../nbs/7_study/01_statistics.ipynb #7303d894
+def _test_stats(scored):
+    "The median on test rows, and the score there of the run that is best on the dev rows."
+    on_test = [(r['score'],r['scores']['test'][r['metric']]) for r in scored if 'test' in r.get('scores', {})]
+    known = [(dev,t) for dev,t in on_test if t is not None]
+    if not known: return dict(test=np.nan, best_test=np.nan)
+    return dict(test=np.median([t for _,t in known]), best_test=max(known, key=lambda o: o[0])[1])
+
 def summarize(
     lines:list, # of a ledger
     folder:str=None, # of the study, for intervals over rows; None: over seeds only
@@ -68,7 +75,7 @@ def summarize(
         scored = [r for r in rs if r['score'] is not None]
         interval = mean_test(run_sample(scored, folder)) if scored else {}
         interval = {k:interval.get(k) for k in ('low','high','covers')}
-        about = dict(guess=rs[0]['guess'], also=_also(rs), failed=failed_runs(rs))
+        about = dict(**_test_stats(scored), guess=rs[0]['guess'], also=_also(rs), failed=failed_runs(rs))
         rows.append(dict(model=model, start=start, task=task, metric=rs[0]['metric'], runs=len(rs), **_stats([r['score'] for r in scored]), **interval, **about))
     table = pd.DataFrame(rows)
     return table.astype({k:float for k in ('low','high')} if rows else {}).round(2)

@@ -121,9 +121,8 @@ def evaluate(self:Study,
     folder = self.models(task, start)[0]
     _,task,_ = saved_task(folder)
     kind = kind_of(task)
-    known = kind.any_scale.task # scores may be beyond those of the training rows
     in_glue_layout = task.folder and isinstance(source, (str,os.PathLike)) and '.tsv' in Path(source).suffixes
-    rows = read_split(known, source) if in_glue_layout else table_rows(read_table(source), known)
+    rows = read_split(kind.any_scale.task, source) if in_glue_layout else table_rows(read_table(source), task, any_scale=True)
     return kind.score(rows, kind.to_labels(predict_proba(folder, rows, self.device)))
 
 # %% ../../nbs/7_study/05_study.ipynb #5252a415
