@@ -16,7 +16,7 @@ from .reports.study_pages import save_study_report
 from .study.folder import open_study
 from .study.runs import Plan, answer_tests, log_summary, run_task, study_session
 from .study.study import Study
-from .tasks.encoders import encoder_tokenizer, load_encoder, run_encoder, weights_hash
+from .tasks.encoders import encoder_tokenizer, load_encoder, not_the_encoder, run_encoder, weights_hash
 from .tasks.loading import load_task
 from .tasks.glue import parse_tasks, tasks
 from .tasks.labels import library_task, table_task
@@ -47,6 +47,7 @@ def find_model(
     only_shape = model is None or str(model).lower()=='none'
     if only_shape or model=='last': return last_run(),only_shape
     path = Path(model).expanduser()
+    if path.exists() and (note := not_the_encoder(path)): logger.info(note)
     return (path if path.exists() else model),False
 
 # %% ../nbs/7_study/08_finetuning.ipynb #ead543c9
@@ -131,7 +132,7 @@ def finetune(
     metric:str=None, # score of your own task, such as 'mcc'; None: accuracy, or Spearman's correlation for scores
     glue_dir:str=None, # folder in GLUE's original layout; None: nyu-mll/glue on the Hugging Face hub
     baseline:bool=None, # also fine-tune the same encoder from random initial values; None: for the built-in task
-    mnli_first:bool=False, # fine-tune on MNLI before RTE, STS-B and MRPC (paper, appendix)
+    mnli_first:bool=False, # fine-tune on MNLI before RTE, then at lr 2e-5, and before STS-B (paper, appendix)
     out:str=None, # folder of the study; None: a folder in runs/ named after model and constants
     tokenizer:str=None, # vocab.txt, tokenizer.json, folder or hub name; None: the one beside the model
     keep:int=1, # best models of each task to keep

@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['open_study', 'append_line', 'read_ledger', 'check_rows', 'run_name', 'write_predictions', 'read_predictions',
-           'dev_answers', 'best_seeds', 'save_best', 'prune_models']
+           'dev_answers', 'best_seeds', 'saved_tokenizer', 'save_best', 'prune_models']
 
 # %% ../../nbs/7_study/03_folder.ipynb #9bcbb954
 import json, math, numpy as np, os, pandas as pd, shutil
+from copy import deepcopy
 from dataclasses import asdict
 from ..files import atomic_file, read_json, read_objects
 from ..tasks.head import Classifier
@@ -45,6 +46,7 @@ def open_study(
 def _finite(x):
     "Replace numbers that JSON does not have."
     if isinstance(x, dict): return {k:_finite(v) for k,v in x.items()}
+    if isinstance(x, (list,tuple)): return [_finite(v) for v in x]
     return None if isinstance(x, float) and not math.isfinite(x) else x
 
 # %% ../../nbs/7_study/03_folder.ipynb #7869e5bb
@@ -61,7 +63,7 @@ def append_line(
     with open(path, 'r+b') as f:
         f.truncate(len(text) if only_feed else last)
         f.seek(0, os.SEEK_END)
-        f.write(b'\n'*only_feed+json.dumps(_finite(line)).encode()+b'\n')
+        f.write(b'\n'*only_feed+json.dumps(_finite(line), allow_nan=False).encode()+b'\n')
         f.flush()
         os.fsync(f.fileno())
 
@@ -138,6 +140,17 @@ def best_seeds(
     rs = [r for r in lines if (r['task'],r['start'])==(task,start) and r['score'] is not None]
     return [r['seed'] for r in sorted(rs, key=lambda r: -r['score'])[:n]]
 
+# %% ../../nbs/7_study/03_folder.ipynb #9aa9eff4
+def saved_tokenizer(
+    tok:PreTrainedTokenizerFast, # of the encoder
+    max_len:int, # ids in a row
+) -> PreTrainedTokenizerFast: # a copy
+    "The tokenizer of a fine-tuned model: names of special tokens in a text are text, rows have a length."
+    tok = deepcopy(tok)
+    tok.model_max_length,tok.split_special_tokens = max_len,True
+    tok.init_kwargs['split_special_tokens'] = True # what is written into tokenizer_config.json
+    return tok
+
 # %% ../../nbs/7_study/03_folder.ipynb #0d4293c7
 def _saved(out, lines):
     "The lines whose models are there."
@@ -155,7 +168,8 @@ def save_best(
     r = lines[-1]
     if r['seed'] not in best_seeds([*_saved(out, lines[:-1]),r], r['task'], r['start'], keep): return
     about = dict(name=r['task'], task={**asdict(task), 'splits':{}}, seed=r['seed'], start=r['start'], score=r['score'], max_len=r['recipe']['max_len'])
-    save_classifier(model, out/'models'/run_name(r['task'], r['start'], r['seed']), tok, task, about)
+    folder,max_len = out/'models'/run_name(r['task'], r['start'], r['seed']),r['recipe']['max_len']
+    save_classifier(model, folder, saved_tokenizer(tok, max_len), task, _finite(about))
 
 # %% ../../nbs/7_study/03_folder.ipynb #1699e3f1
 def prune_models(

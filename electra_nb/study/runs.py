@@ -8,7 +8,7 @@ __all__ = ['Plan', 'missing_jobs', 'run_task', 'study_session', 'log_summary', '
 # %% ../../nbs/7_study/07_runs.ipynb #4e487526
 import shutil, torch
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ..commands import logger
 from ..files import folder_lock
 from .folder import append_line, best_seeds, check_rows, open_study, prune_models, read_ledger, run_name, save_best
@@ -76,12 +76,17 @@ def _run_sentence(line):
     return f"{line['task']}, seed {line['seed']}, {line['start']}: {got} (guessing {line['guess']:.2f}); {line['steps']:,} steps in {line['seconds']:.0f} s"
 
 # %% ../../nbs/7_study/07_runs.ipynb #02dd2c8a
+def _task_config(task, plan):
+    "The constants of a task; after another one, with the rate that its row names."
+    lr = task.intermediate_lr if plan.identity['mnli_first'] else None
+    return plan.cfg if lr is None else replace(plan.cfg, lr=lr)
+
 def run_task(data:TaskData, plan:Plan) -> None:
     "Do the runs of a task that the ledger does not have."
     jobs = missing_jobs(data, plan)
     if not jobs: return
     common = {k:plan.identity[k] for k in ('model','weights')}
-    work = Work(data, _encode(data, plan), plan.cfg, plan.source, plan.out, plan.device)
+    work = Work(data, _encode(data, plan), _task_config(data.task, plan), plan.source, plan.out, plan.device)
     for line,model in do_jobs(jobs, work, plan.at_once):
         lines = [*read_ledger(plan.out),{**common, **line}]
         save_best(plan.out, lines, model, plan.tok, data.task, plan.keep)

@@ -33,7 +33,7 @@ def run_sample(
 ) -> Sample:
     "What `study.intervals` needs of runs."
     answers = dev_answers(folder, runs) if runs and runs[0]['metric'] in scorers else None
-    left_out = leave_out(*answers, runs[0]['metric']) if answers else None
+    left_out = leave_out(*answers, runs[0]['metric']) if answers and len(answers[0])>1 else None
     return Sample(np.array([r['score'] for r in runs], dtype=float), left_out)
 
 # %% ../../nbs/7_study/01_statistics.ipynb #1f779f4c
