@@ -14,9 +14,9 @@ from .objectives.table import objectives
 from .recipe import option_docs, with_options
 from .reports.study_pages import save_study_report
 from .study.folder import open_study
-from .study.runs import Plan, log_summary, run_task, study_session
+from .study.runs import Plan, answer_tests, log_summary, run_task, study_session
 from .study.study import Study
-from .tasks.encoders import encoder_tokenizer, load_encoder, run_encoder, weights_hash
+from .tasks.encoders import encoder_tokenizer, load_encoder, not_the_encoder, run_encoder, weights_hash
 from .tasks.loading import load_task
 from .tasks.glue import parse_tasks, tasks
 from .tasks.labels import library_task, table_task
@@ -47,6 +47,7 @@ def find_model(
     only_shape = model is None or str(model).lower()=='none'
     if only_shape or model=='last': return last_run(),only_shape
     path = Path(model).expanduser()
+    if path.exists() and (note := not_the_encoder(path)): logger.info(note)
     return (path if path.exists() else model),False
 
 # %% ../nbs/7_study/08_finetuning.ipynb #ead543c9
@@ -66,13 +67,13 @@ def load_data(
     data=None, # your own rows, as for `table_task`
     glue_dir:str=None, # GLUE's folder; None: the hub
     first:bool=False, # add the tasks that may come before others
-    **own, # `dev`, `text`, `label`, `regression`, `valid` of `table_task`
+    **own, # `dev`, `test`, `text`, `label`, `regression`, `valid`, `metric` of `table_task`
 ) -> list: # `TaskData`, in the order of training
     "The rows of all tasks of a call."
     if names is not None and data is not None: raise ValueError("pass tasks= for GLUE or data= for your own rows, not both")
     if data is not None: return [table_task(data, **own)]
-    idle = [k for k,v in own.items() if v is not None and k!='valid']
-    if idle: raise ValueError(f"{', '.join(idle)} would have no effect without data=: they describe your own rows")
+    idle = [k for k,v in own.items() if v is not None]
+    if idle: raise ValueError(f"{', '.join(idle)} would have no effect without data=: they describe your own rows; another file of a task of GLUE is named as rte:test=FILE")
     if names is None: return [library_task()]
     files = dict(parse_tasks(names))
     before = {tasks[n].intermediate:{} for n in files if first and tasks[n].intermediate}
@@ -123,13 +124,15 @@ def finetune(
     runs:int=1, # fine-tunings of each task, each with its own seed
     data:str=None, # your own labelled rows: .csv, .tsv, .jsonl or .parquet file, data frame or datasets.Dataset
     dev:str=None, # your own rows to score, likewise; None: a share of data
+    test:str=None, # more labelled rows to score, likewise; no model is chosen by them; for a task of GLUE, 'rte:test=FILE'
     text:str=None, # column of texts in data, or two columns 'a,b'; None: guess
     label:str=None, # column of labels in data; None: guess
     regression:bool=None, # labels are scores; None: if a number has a fraction
-    valid:float=0.1, # share of data that is held out where there is no dev
+    valid:float=None, # share of data that is held out where there is no dev; None: 0.1
+    metric:str=None, # score of your own task, such as 'mcc'; None: accuracy, or Spearman's correlation for scores
     glue_dir:str=None, # folder in GLUE's original layout; None: nyu-mll/glue on the Hugging Face hub
     baseline:bool=None, # also fine-tune the same encoder from random initial values; None: for the built-in task
-    mnli_first:bool=False, # fine-tune on MNLI before RTE, STS-B and MRPC (paper, appendix)
+    mnli_first:bool=False, # fine-tune on MNLI before RTE, then at lr 2e-5, and before STS-B (paper, appendix)
     out:str=None, # folder of the study; None: a folder in runs/ named after model and constants
     tokenizer:str=None, # vocab.txt, tokenizer.json, folder or hub name; None: the one beside the model
     keep:int=1, # best models of each task to keep
@@ -147,17 +150,19 @@ def finetune(
     electra,tok = load_encoder(source),encoder_tokenizer(source, tokenizer)
     cfg = finetune_config(electra.config, **options)
     device = pick_device(device, cfg.precision)
-    rows = load_data(tasks, data, glue_dir, mnli_first, dev=dev, text=text, label=label, regression=regression, valid=valid)
+    rows = load_data(tasks, data, glue_dir, mnli_first, dev=dev, test=test, text=text, label=label, regression=regression, valid=valid, metric=metric)
     if baseline is None: baseline = tasks is None and data is None
     starts = ['random'] if only_shape else ['pretrained','random'] if baseline else ['pretrained']
     identity = study_identity(source, electra, tok, cfg, mnli_first)
-    out = Path(out or f"runs/{identity['model']}-finetuned-{hash_texts([json.dumps(identity)])[:6]}").expanduser()
+    own = [] if data is None else [rows[0].fingerprint()] # other rows, another folder
+    out = Path(out or f"runs/{identity['model']}-finetuned-{hash_texts([json.dumps(identity), *own])[:6]}").expanduser()
     open_study(out, identity, write=False)
     plan = Plan(identity, source, tok, cfg, out, starts, [*range(seed, seed+runs)], keep, device, at_once)
     with study_session(plan):
         for task in rows: run_task(task, plan)
     study = Study(out, {task.name:task for task in rows}, device, glue_dir)
     log_summary(study)
+    answer_tests(study)
     save_study_report(out)
     if submission: study.submission(submission, keep)
     return study

@@ -191,3 +191,23 @@ def test_real_scores(tmp):
         assert ledger[task]['score']==pytest.approx(100*f(gold[task], made.prediction.tolist()))
     import zipfile
     with zipfile.ZipFile(tmp/'glue.zip') as z: assert {n:len(z.read(n).splitlines()) for n in z.namelist()}=={'CoLA.tsv':1064, 'RTE.tsv':3001}
+
+def test_published_layout(tmp):
+    "A folder laid out like google/electra-small-discriminator (weights, config.json, vocab.txt) is fine-tuned as it is."
+    code = """
+from transformers import ElectraConfig, ElectraForPreTraining
+from electra_nb import finetune, Study
+from electra_nb.text.tokenizer import tiny_tokenizer
+words = tiny_tokenizer().get_vocab()
+ElectraForPreTraining(ElectraConfig(vocab_size=len(words), embedding_size=32, hidden_size=64, num_hidden_layers=2, num_attention_heads=1, intermediate_size=128)).save_pretrained('google/small')
+open('google/small/vocab.txt', 'w').write(''.join(w+chr(10) for w in sorted(words, key=words.get)))
+texts = [f'the {a} is {b}' for a in ('fish','bread','river','book','dog') for b in ('good','bad')]
+study = finetune('google/small', data=dict(text=texts, mood=['glad','sad']*5), valid=.4, epochs=1, device='cpu', out='published')
+assert len(Study('published').lines)==1 and study.lines[0]['score'] is not None
+one = dict(text=texts, score=[.5*i for i in range(10)])
+alone = finetune('google/small', data=one, dev=dict(text=texts[:1], score=[1.5]), epochs=1, device='cpu', out='one')
+assert alone.lines[0]['failure']=='undefined' and alone.lines[0]['score'] is None
+for name in ('one','published'):
+    for p in __import__('pathlib').Path(name).rglob('*.json*'): assert 'NaN' not in p.read_text() and 'Infinity' not in p.read_text(), p"""
+    rc,_,err = run(tmp, code)
+    assert rc==0, err

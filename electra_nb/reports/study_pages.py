@@ -34,10 +34,10 @@ def _constants(study):
     usual,own = asdict(FinetuneConfig()),study.get('recipe') or {}
     return [(k, f'{v} (usually {usual[k]})') for k,v in own.items() if k in usual and v!=usual[k]]
 
-def _compared(lines):
+def _compared(lines, folder):
     "The test of pre-trained against random, if there are both."
     split = [[r for r in lines if r['start'].startswith('random')==b] for b in (False,True)]
-    try: return compare(*split)
+    try: return compare(*split, folders=(folder,folder))
     except ValueError: return None
 
 # %% ../../nbs/8_reports/04_study_pages.ipynb #e7fd2dd7
@@ -49,7 +49,7 @@ def study_page(
     study,lines = read_json(folder/'study.json', ('model',)),read_ledger(folder)
     name,title = folder.resolve().name,f"Fine-tuning of {study['model']}"
     if not lines: return page(title, Div('No run has ended yet; each will be a line of results.jsonl.', cls='note'))
-    table,tasks = summarize(lines),list(dict.fromkeys(r['task'] for r in lines))
+    table,tasks = summarize(lines, folder),list(dict.fromkeys(r['task'] for r in lines))
     best = [(f"{r['task']}, {r['start']}: median {r['metric']}", f"{r['median']:.1f}") for r in table.to_dict('records') if r['median']==r['median']]
     figures = [Figure(svg(lambda t=t: plot_scores([r for r in lines if r['task']==t]), f'task{i}')) for i,t in enumerate(tasks)]
     words = dict(constant='gave the same answer for every text', diverged='diverged: its loss was not a finite number')
@@ -57,8 +57,8 @@ def study_page(
     failed = [Div(*(P(f"{r['task']}, {r['start']}, seed {r['seed']} {words.get(r['failure'], r['failure'])}.") for r in bad), cls='note bad')] if bad else []
     parts = [P(f"{len(lines)} run{'s'*(len(lines)>1)} on {len(tasks)} task{'s'*(len(tasks)>1)}; the dev score of each run is a dot, the median a bar, guessing the dotted line", cls='faint'), tiles(best), *failed,
         Section(H2('Every run'), Div(*figures, cls='charts')), Section(H2('Statistics'), data_table(table.drop(columns='failed')))]
-    both = _compared(lines)
-    if both is not None: parts.append(Section(H2('What does pre-training add?'), P('a: pre-trained, b: from random initial values; p by permutation, adjusted for the number of tasks.', cls='faint'), data_table(both)))
+    both = _compared(lines, folder)
+    if both is not None: parts.append(Section(H2('What does pre-training add?'), P('a: pre-trained, b: from random initial values; p is adjusted for the number of tasks; what it and the interval cover, new rows or new seeds only, stands beside it.', cls='faint'), data_table(both)))
     published = paper_table(lines)
     if len(published)>len(groups(lines)): parts.append(Section(H2('Beside published figures'), data_table(published, index=True)))
     return page(title, *parts, *_study_numbers(study, lines, name), Footer(Small(f'Written by electra_nb on {date.today()}')))

@@ -7,6 +7,7 @@ __all__ = ['saved_task', 'predict_proba']
 
 # %% ../../nbs/7_study/04_predict.ipynb #8d1be60b
 import numpy as np, torch
+from ..commands import logger
 from ..files import read_json
 from ..tasks.encoders import encoder_tokenizer
 from ..tasks.twin import load_classifier
@@ -36,6 +37,7 @@ def predict_proba(
     _,task,max_len = saved_task(folder)
     kind = kind_of(task)
     feats = kind.features(rows, encoder_tokenizer(folder), max_len)
+    if feats.n_cut: logger.info(f"{feats.n_cut:,} of {len(feats):,} texts are longer than the {max_len} ids that this model reads, and are cut")
     dl = FeaturesDL(feats, bs, shuffle=False, device=device)
     model = load_classifier(folder).to(device).eval()
     out = torch.cat([model(ids, lens, n_a) for ids,lens,n_a,_ in dl])

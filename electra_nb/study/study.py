@@ -46,7 +46,7 @@ class Study:
     def lines(self): return read_ledger(self.out)
     def statistics(self) -> pd.DataFrame:
         "Median, mean, spread, best of n, interval and failures of each task."
-        return summarize(self.lines)
+        return summarize(self.lines, self.out)
     def table(self, statistic='median', **kwargs) -> pd.DataFrame:
         "In the layout of the paper; `statistic` is 'median', 'mean' or 'best'."
         return paper_table(self.lines, statistic, **kwargs)
@@ -57,17 +57,22 @@ class Study:
     def _repr_html_(self): return self.statistics().to_html()
 
 # %% ../../nbs/7_study/05_study.ipynb #7939adbb
+def _starts(lines):
+    "Runs of a study from pre-trained weights and from random ones, on the tasks that have both."
+    random,trained = ([r for r in lines if is_random(r)==b] for b in (True,False))
+    if not trained: raise ValueError("all runs of this study begin with random values: name a study of a pre-trained model, study.compare(other)")
+    both = {r['task'] for r in trained} & {r['task'] for r in random}
+    if not both: raise ValueError("no task of this study has runs from both starts: pass baseline=True to finetune with these tasks, or name another study")
+    return [[r for r in rs if r['task'] in both] for rs in (trained,random)]
+
 @patch
 def compare(self:Study,
     other:Study=None, # None: the random start of the same study
 ) -> pd.DataFrame: # a row for each task that both have
     "Test against another study, or what pre-training adds."
-    random = [r for r in self.lines if is_random(r)]
-    trained = [r for r in self.lines if not is_random(r)]
-    if other is None and not (trained and random): raise ValueError("this study has runs from one start only: pass baseline=True to finetune, or name another study")
-    if other is None: return _compare(trained, random, ('the pre-trained start','the random start'))
-    theirs = [r for r in other.lines if not is_random(r)] or other.lines
-    return _compare(trained or random, theirs)
+    if other is None: return _compare(*_starts(self.lines), ('the pre-trained start','the random start'), (self.out,)*2)
+    trained = [[r for r in s.lines if not is_random(r)] or s.lines for s in (self,other)]
+    return _compare(*trained, folders=(self.out,other.out))
 
 # %% ../../nbs/7_study/05_study.ipynb #e344c168
 def _spelled(task, names):
@@ -116,9 +121,8 @@ def evaluate(self:Study,
     folder = self.models(task, start)[0]
     _,task,_ = saved_task(folder)
     kind = kind_of(task)
-    known = kind.any_scale.task # scores may be beyond those of the training rows
     in_glue_layout = task.folder and isinstance(source, (str,os.PathLike)) and '.tsv' in Path(source).suffixes
-    rows = read_split(known, source) if in_glue_layout else table_rows(read_table(source), known)
+    rows = read_split(kind.any_scale.task, source) if in_glue_layout else table_rows(read_table(source), task, any_scale=True)
     return kind.score(rows, kind.to_labels(predict_proba(folder, rows, self.device)))
 
 # %% ../../nbs/7_study/05_study.ipynb #5252a415

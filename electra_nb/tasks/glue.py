@@ -33,7 +33,7 @@ tasks = dict(
     cola=Task(('sentence',), ('0','1'), metrics=('mcc','accuracy'), words=('unacceptable','acceptable'), folder='CoLA', hub='cola',
         header=('source','label','mark','sentence'), splits=glue_splits(8551, 1043, 1063, 'CoLA')),
     sst2=Task(('sentence',), ('0','1'), words=('negative','positive'), folder='SST-2', hub='sst2', splits=glue_splits(67349, 872, 1821, 'SST-2')),
-    mrpc=Task(('#1 String','#2 String'), ('0','1'), label='Quality', metrics=('accuracy','f1'), symmetric=True, intermediate='mnli',
+    mrpc=Task(('#1 String','#2 String'), ('0','1'), label='Quality', metrics=('accuracy','f1'), symmetric=True,
         words=('different','paraphrase'), folder='MRPC', hub='mrpc', hub_text=_pair, splits=glue_splits(3668, 408, 1725, 'MRPC')),
     stsb=Task(_pair, label='score', scale=(0.,5.), metrics=('spearman','pearson'), epochs=10., symmetric=True, intermediate='mnli',
         folder='STS-B', hub='stsb', splits=glue_splits(5749, 1500, 1379, 'STS-B')),
@@ -42,7 +42,7 @@ tasks = dict(
     mnli=Task(_pair, ('contradiction','entailment','neutral'), label='gold_label', folder='MNLI', hub='mnli',
         hub_text=('premise','hypothesis'), splits=mnli_splits),
     qnli=Task(('question','sentence'), _entailed, folder='QNLI', hub='qnli', splits=glue_splits(104743, 5463, 5463, 'QNLI')),
-    rte=Task(_pair, _entailed, epochs=10., intermediate='mnli', folder='RTE', hub='rte', splits=glue_splits(2490, 277, 3000, 'RTE')),
+    rte=Task(_pair, _entailed, epochs=10., intermediate='mnli', intermediate_lr=2e-5, folder='RTE', hub='rte', splits=glue_splits(2490, 277, 3000, 'RTE')),
     wnli=Task(_pair, ('0','1'), words=_entailed[::-1], folder='WNLI', hub='wnli', splits=glue_splits(635, 71, 146, 'WNLI')))
 
 # %% ../../nbs/6_tasks/10_glue.ipynb #2f37aeb1

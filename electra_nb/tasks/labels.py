@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['n_words', 'guess_text', 'choose_columns', 'is_empty', 'is_no_text', 'need_cells', 'refuse_multilabel', 'is_score',
-           'find_labels', 'text_groups', 'dev_split', 'split_rows', 'own_task', 'table_rows', 'table_task',
-           'library_task']
+           'find_labels', 'text_groups', 'dev_split', 'split_rows', 'own_metrics', 'own_task', 'table_rows',
+           'table_task', 'library_task']
 
 # %% ../../nbs/6_tasks/12_labels.ipynb #f40cb5c5
 import re, numpy as np, pandas as pd
@@ -146,57 +146,82 @@ def split_rows(rows:TextSplit, by_label:bool, share:float) -> dict:
     return dict(train=rows.take(~held), dev=rows.take(held))
 
 # %% ../../nbs/6_tasks/12_labels.ipynb #e2cd7acc
+_metrics = {1:('spearman','pearson'), 2:('accuracy','f1','mcc','macro_f1'), 3:('accuracy','macro_f1','mcc')} # by the number of labels, 3 for more
+
+def own_metrics(
+    n_labels:int, # 0: scores
+    metric:str=None, # the score of the task; None: the usual one
+) -> tuple: # the score first
+    "What is computed for a task of one's own."
+    known = _metrics[min(max(n_labels, 1), 3)]
+    if metric is None: return known[:2]
+    if metric not in known: raise ValueError(f"metric={metric!r} is unknown for {f'{n_labels} labels' if n_labels else 'scores'}: choose {', '.join(known)}")
+    return metric,*(m for m in known[:2] if m!=metric)
+
+# %% ../../nbs/6_tasks/12_labels.ipynb #8e9ebe75
 def own_task(
-    tables:list, # of the training rows, and of the dev rows if there are
+    table:Table, # of the training rows
     text:tuple, # columns of text
     label:str, # column of labels
     classes:tuple, # label words; empty: scores
+    metric:str=None, # the score of the task; None: the usual one
 ) -> Task:
     "The row of the table of tasks."
-    splits,epochs = dict(train=Split('', ''), dev=Split('', '')),10. if len(tables[0])<=6000 else 3.
-    if classes: return Task(text, classes, label, metrics=('accuracy','f1' if len(classes)==2 else 'macro_f1'), epochs=epochs, splits=splits)
-    values = pd.to_numeric(pd.Series([v for t in tables for v in t.columns.get(label, [])], dtype=object), errors='coerce')
+    splits,epochs = {s:Split('', '') for s in ('train','dev')},10. if len(table)<=6000 else 3.
+    metrics = own_metrics(len(classes), metric)
+    if classes: return Task(text, classes, label, metrics=metrics, epochs=epochs, splits=splits)
+    values = pd.to_numeric(pd.Series(table.columns[label], dtype=object), errors='coerce')
     values = values[np.isfinite(values)].tolist()
-    if len(set(values))==1 and len(values)==sum(map(len, tables)):
-        raise ValueError(f"{tables[0].name}: all scores in column {label!r} are {values[0]:g}: there is nothing to tell apart")
-    scale = (min(values),max(values)) if values else (0.,1.)
-    return Task(text, classes, label, scale, ('spearman','pearson'), epochs, splits=splits)
+    if len(set(values))==1 and len(values)==len(table):
+        raise ValueError(f"{table.name}: all scores in column {label!r} are {values[0]:g}: there is nothing to tell apart")
+    return Task(text, classes, label, (min(values),max(values)) if values else (0.,1.), metrics, epochs, splits=splits)
 
 # %% ../../nbs/6_tasks/12_labels.ipynb #70e92eb8
 def table_rows(
     table:Table,
     task:Task, # names of the columns, labels
+    any_scale:bool=False, # scores may be beyond those of the training rows
 ) -> TextSplit:
     "Texts and labels of a table; empty cells and unknown labels are refused."
     for c in (*task.text,task.label):
         if c not in table.columns: raise ValueError(f"{table.name}: no column {c!r}, as in the training rows; columns there: {', '.join(table.columns)}")
         need_cells(table, c, 'label' if c==task.label else 'text')
-    return kind_of(task).read(table)
+    kind = kind_of(task)
+    return (kind.any_scale if any_scale else kind).read(table)
+
+# %% ../../nbs/6_tasks/12_labels.ipynb #5f59e588
+def _check_valid(valid, dev):
+    "Refuse a share that cannot be held out, or has no effect."
+    if valid is None: return
+    if dev is not None: raise ValueError(f"valid={valid!r} would have no effect: the rows of dev= are scored, and none are held out")
+    if not (isinstance(valid, (int,float)) and 0<valid<=.5):
+        raise ValueError(f"valid={valid!r} is the share of rows held out: pass a number above 0 and up to 0.5, such as 0.1")
 
 # %% ../../nbs/6_tasks/12_labels.ipynb #d6932658
 def table_task(
     data, # labelled rows to train on, as for `read_table`
     dev=None, # labelled rows to score, likewise; None: a share of `data`
+    test=None, # more labelled rows to score, likewise; they choose nothing
     text=None, # text column, or two; None: guess
     label:str=None, # label column; None: guess
     regression:bool=None, # labels are scores; None: if a number has a fraction
-    valid:float=0.1, # share held out where there is no dev, above 0 and up to 0.5
+    valid:float=None, # share held out where there is no dev, above 0 and up to 0.5; None: 0.1
+    metric:str=None, # the score of the task; None: accuracy, or Spearman's correlation for scores
     name:str=None, # for tables; None: that of the file
 ) -> TaskData:
     "Make a task of labelled rows."
-    if not (isinstance(valid, (int,float)) and 0<valid<=.5):
-        raise ValueError(f"valid={valid!r} is the share of rows held out: pass a number above 0 and up to 0.5, such as 0.1")
-    tables = [read_table(o) for o in (data,dev) if o is not None]
-    for t in tables:
+    _check_valid(valid, dev)
+    tables = {s:read_table(o) for s,o in dict(train=data, dev=dev, test=test).items() if o is not None}
+    for t in tables.values():
         if not len(t): raise ValueError(f"{t.name} has no rows")
-    text,label = choose_columns(tables[0], text, label)
-    task = own_task(tables, text, label, find_labels(tables[0], label, regression))
-    rows,*others = [table_rows(t, task) for t in tables]
-    splits = dict(train=rows, dev=others[0]) if others else split_rows(rows, bool(task.labels), valid)
-    name = name or re.sub(r'[^\w-]+', '_', tables[0].name.split('.')[0])
+    text,label = choose_columns(tables['train'], text, label)
+    task = own_task(tables['train'], text, label, find_labels(tables['train'], label, regression), metric)
+    splits = {s:table_rows(t, task, any_scale=s!='train') for s,t in tables.items()}
+    if dev is None: splits.update(split_rows(splits['train'], bool(task.labels), .1 if valid is None else valid))
+    name = name or re.sub(r'[^\w-]+', '_', tables['train'].name.split('.')[0])
     name = f'my_{name}' if name in tasks else name
     found = f'{len(task.labels)} classes' if task.labels else f'scores from {task.scale[0]:g} to {task.scale[1]:g}'
-    sizes = f"{len(splits['train']):,} training rows, {len(splits['dev']):,} dev rows"
+    sizes = ', '.join(f"{len(rows):,} {dict(train='training').get(s, s)} rows" for s,rows in splits.items())
     logger.info(f"{name}: texts in {' and '.join(text)}, labels in {label}: {found}; {sizes}")
     return TaskData(name, task, splits)
 

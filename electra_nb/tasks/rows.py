@@ -32,6 +32,7 @@ class Task:
     kind:str='classify' # key of `tasks.kinds.kinds`
     symmetric:bool=False # a pair may be read in either order: train on both (original code, not in the paper)
     intermediate:str='' # task that may be fine-tuned first (paper, appendix: for its test results)
+    intermediate_lr:float=None # peak learning rate after that task; None: as otherwise
     words:tuple=() # label words for people; empty: as `labels`
     folder:str='' # in the GLUE folder
     hub:str='' # configuration on the hub

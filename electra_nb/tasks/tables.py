@@ -119,11 +119,21 @@ def from_memory(
     return Table(columns, [f'{name} row {i}' for i in range(max(lengths.values(), default=0))], name)
 
 # %% ../../nbs/6_tasks/02_tables.ipynb #a6dc49c3
-def read_parquet(path:Path) -> Table:
-    "Read a Parquet file."
-    try: return from_memory(pq.read_table(path).to_pydict(), path.name)
-    except pa.ArrowInvalid as e: raise ValueError(f"{path}: not a whole Parquet file ({str(e).splitlines()[0]})") from None
+def _parquet_names(table):
+    "Column -> label words, as `datasets` keeps them in the schema of a Parquet file."
+    about = json.loads((table.schema.metadata or {}).get(b'huggingface', b'{}'))
+    features = about.get('info', {}).get('features', {})
+    return {k:f['names'] for k,f in features.items() if isinstance(f, dict) and 'names' in f and k in table.column_names}
 
+def read_parquet(path:Path) -> Table:
+    "Read a Parquet file; class labels become their names."
+    try: table = pq.read_table(path)
+    except pa.ArrowInvalid as e: raise ValueError(f"{path}: not a whole Parquet file ({str(e).splitlines()[0]})") from None
+    columns = table.to_pydict()
+    for k,words in _parquet_names(table).items(): columns[k] = [None if i is None or i<0 else words[i] for i in columns[k]]
+    return from_memory(columns, path.name)
+
+# %% ../../nbs/6_tasks/02_tables.ipynb #011843ae
 _readers = {'.csv':read_csv, '.tsv':read_csv, '.jsonl':read_jsonl, '.parquet':read_parquet}
 _known = '.csv, .tsv, .jsonl or .parquet file'
 
