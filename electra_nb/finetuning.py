@@ -19,7 +19,8 @@ from .study.study import Study
 from .tasks.encoders import encoder_tokenizer, load_encoder, not_the_encoder, run_encoder, weights_hash
 from .tasks.loading import load_task
 from .tasks.glue import parse_tasks, tasks
-from .tasks.labels import library_task, table_task
+from .tasks.builtin import builtin_tasks
+from .tasks.labels import table_task
 from .tasks.settings import FinetuneConfig, finetune_config
 from .text.tokenizer import tokenizer_fingerprint
 from .training.device import pick_device
@@ -74,7 +75,7 @@ def load_data(
     if data is not None: return [table_task(data, **own)]
     idle = [k for k,v in own.items() if v is not None]
     if idle: raise ValueError(f"{', '.join(idle)} would have no effect without data=: they describe your own rows; another file of a task of GLUE is named as rte:test=FILE")
-    if names is None: return [library_task()]
+    if names is None: return [make() for make in builtin_tasks.values()]
     files = dict(parse_tasks(names))
     before = {tasks[n].intermediate:{} for n in files if first and tasks[n].intermediate}
     if first and not before: raise ValueError(f"mnli_first would have no effect on {', '.join(files)}")
@@ -120,8 +121,8 @@ _docs = {**option_docs((OptimConfig,)), **{k:v for k,v in option_docs((FinetuneC
 @with_options(_docs)
 def finetune(
     model:str='last', # run folder, one of its checkpoints, Hugging Face folder or hub name; 'last': the newest run in runs/; None: a random start of its shape
-    tasks:str=None, # tasks of GLUE, such as 'cola rte' or 'glue'; 'qqp:train=FILE' names another file; None: your data, or a built-in task
-    runs:int=1, # fine-tunings of each task, each with its own seed
+    tasks:str=None, # tasks of GLUE, such as 'cola rte' or 'glue'; 'qqp:train=FILE' names another file; None: your data, or the built-in tasks (`tasks.builtin`)
+    runs:int=None, # fine-tunings of each task, each with its own seed; None: 5 of the built-in tasks, else 1
     data:str=None, # your own labelled rows: .csv, .tsv, .jsonl or .parquet file, data frame or datasets.Dataset
     dev:str=None, # your own rows to score, likewise; None: a share of data
     test:str=None, # more labelled rows to score, likewise; no model is chosen by them; for a task of GLUE, 'rte:test=FILE'
@@ -131,7 +132,7 @@ def finetune(
     valid:float=None, # share of data that is held out where there is no dev; None: 0.1
     metric:str=None, # score of your own task, such as 'mcc'; None: accuracy, or Spearman's correlation for scores
     glue_dir:str=None, # folder in GLUE's original layout; None: nyu-mll/glue on the Hugging Face hub
-    baseline:bool=None, # also fine-tune the same encoder from random initial values; None: for the built-in task
+    baseline:bool=None, # also fine-tune the same encoder from random initial values; None: for the built-in tasks
     mnli_first:bool=False, # fine-tune on MNLI before RTE, then at lr 2e-5, and before STS-B (paper, appendix)
     out:str=None, # folder of the study; None: a folder in runs/ named after model and constants
     tokenizer:str=None, # vocab.txt, tokenizer.json, folder or hub name; None: the one beside the model
@@ -143,6 +144,8 @@ def finetune(
     **options,
 ) -> Study: # tables, plots, predictions
     "Fine-tune an encoder on tasks and say what several runs show."
+    builtin = tasks is None and data is None
+    if runs is None: runs = 5 if builtin else 1
     _check_counts(runs=runs, keep=keep, seed=seed, at_once=at_once)
     _check_places(out, submission, keep, runs)
     _check_glue(tasks, glue_dir=glue_dir, mnli_first=mnli_first, submission=submission)
@@ -151,7 +154,7 @@ def finetune(
     cfg = finetune_config(electra.config, **options)
     device = pick_device(device, cfg.precision)
     rows = load_data(tasks, data, glue_dir, mnli_first, dev=dev, test=test, text=text, label=label, regression=regression, valid=valid, metric=metric)
-    if baseline is None: baseline = tasks is None and data is None
+    if baseline is None: baseline = builtin
     starts = ['random'] if only_shape else ['pretrained','random'] if baseline else ['pretrained']
     identity = study_identity(source, electra, tok, cfg, mnli_first)
     own = [] if data is None else [rows[0].fingerprint()] # other rows, another folder

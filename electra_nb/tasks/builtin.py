@@ -63,12 +63,12 @@ _names = re.compile('|'.join((*libraries,'python','scikit','arrow','hugging','pi
 
 def library_task(
     n_libraries:int=10, # classes: the libraries with most text
-    n_each:int=150, # paragraphs of each
+    n_each:int=100, # paragraphs of each
     valid:float=.4, # share for scoring
 ) -> TaskData:
     "Which library does this paragraph come from?"
     found = defaultdict(list)
-    for lib,doc in all_docs(): found[lib] += [p for p in doc.split('\n') if not _names.search(p)]
+    for lib,doc in all_docs(): found[lib] += [p for p in doc.split('\n') if len(p.split())<=30 and not _names.search(p)]
     libs = sorted(sorted(found, key=lambda k: -len(found[k]))[:n_libraries])
     by_hash = lambda p: xxh3_64_intdigest(p.encode('utf-8', 'surrogatepass'))
     rows = [(p,lib) for lib in libs for p in sorted(found[lib], key=by_hash)[:n_each]]

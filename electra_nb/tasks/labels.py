@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['n_words', 'guess_text', 'choose_columns', 'is_empty', 'is_no_text', 'need_cells', 'refuse_multilabel', 'is_score',
            'find_labels', 'text_groups', 'dev_split', 'split_rows', 'own_metrics', 'own_task', 'table_rows',
-           'table_task', 'library_task']
+           'table_task']
 
 # %% ../../nbs/6_tasks/12_labels.ipynb #f40cb5c5
 import re, numpy as np, pandas as pd
@@ -16,7 +16,6 @@ from .glue import tasks
 from .kinds import kind_of
 from .rows import Split, Task, TaskData, TextSplit
 from .tables import Table, read_table
-from ..text.docstrings import libraries, library_docs
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from xxhash import xxh3_64_intdigest
@@ -224,19 +223,3 @@ def table_task(
     sizes = ', '.join(f"{len(rows):,} {dict(train='training').get(s, s)} rows" for s,rows in splits.items())
     logger.info(f"{name}: texts in {' and '.join(text)}, labels in {label}: {found}; {sizes}")
     return TaskData(name, task, splits)
-
-# %% ../../nbs/6_tasks/12_labels.ipynb #223acead
-_names = re.compile('|'.join((*libraries,'python','scikit','arrow','hugging','pillow')), re.I)
-
-def library_task(
-    n_libraries:int=10, # classes: the libraries with most text
-    n_each:int=500, # paragraphs of each
-    valid:float=0.2, # share held out
-) -> TaskData:
-    "Which library does this paragraph come from?"
-    found = defaultdict(list)
-    for lib,doc in library_docs(): found[lib] += [p for p in doc.split('\n') if not _names.search(p)]
-    libs = sorted(sorted(found, key=lambda k: -len(found[k]))[:n_libraries])
-    by_hash = lambda p: xxh3_64_intdigest(p.encode('utf-8', 'surrogatepass'))
-    rows = [(p,lib) for lib in libs for p in sorted(found[lib], key=by_hash)[:n_each]]
-    return table_task(dict(text=[p for p,_ in rows], library=[l for _,l in rows]), label='library', valid=valid, name='library')
