@@ -218,10 +218,11 @@ def finish_run(
 def closing_words(run) -> str:
     "Where the results are, and something to try."
     out,tok,objective = run.out,run.text.tok,run.learn.objective
-    fills = objective.towers[0] # guesses hidden words, in every objective
+    where = f'{out}/report.html is the report.'
+    if not objective.fills: return f'finished: {out}/{objective.encoder} is the encoder, {where}'
     gap = f'Returns the {tok.mask_token} of the array.' if run.corpus.name=='builtin' else with_gap(run.learn.dls.valid.examples, tok)
-    code = f"from transformers import pipeline; print(*pipeline('fill-mask', '{out}/{fills}')('{gap}'), sep='\\n')"
-    return f"finished: {out}/{objective.encoder} is the encoder, {out}/{fills} fills gaps, {out}/report.html is the report.\nNext, let it fill a gap:\n  python -c \"{code}\""
+    code = f"from transformers import pipeline; print(*pipeline('fill-mask', '{out}/{objective.fills}')('{gap}'), sep='\\n')"
+    return f"finished: {out}/{objective.encoder} is the encoder, {out}/{objective.fills} fills gaps, {where}\nNext, let it fill a gap:\n  python -c \"{code}\""
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #ef435df9
 @with_options(recipe_docs())
