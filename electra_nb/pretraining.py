@@ -149,14 +149,12 @@ def open_folder(
     logger.info(f"run: {run.out}"+(', finished before' if done else f", going on from {start.name}" if start else ''))
     return done
 
-def write_facts(run) -> dict: # what is known about text and device, in data.json
-    "Write down how often the text is read, and where."
+def write_facts(run):
+    "Write what is known about text and device, in data.json."
     steps = getattr(run.learn, 'last_step', run.recipe.train.steps) # a deadline may have moved the end
     epochs = round(steps*run.recipe.train.bs/len(run.text.train), 4)
     device = torch.cuda.get_device_name() if run.learn.dls.device.type=='cuda' else 'CPU'
-    facts = dict(run.text.facts, epochs=epochs)
-    atomic_file(run.out/'data.json', json.dumps(dict(facts, device=device), indent=1))
-    return facts
+    atomic_file(run.out/'data.json', json.dumps(dict(run.text.facts, epochs=epochs, device=device), indent=1))
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #7d157d53
 def train_run(
@@ -207,8 +205,8 @@ def finish_run(
     out,tok,learn = run.out,run.text.tok,run.learn
     for name,tower in learn.model.parts.items():
         if not done or verify_folder(out/name): atomic_folder(out/name, partial(save_tower, tower, tok=tok))
-    facts = write_facts(run)
-    if not done or not (out/'README.md').exists(): atomic_file(out/'README.md', model_card(out, facts, tok, learn.dls.device.type))
+    write_facts(run)
+    if not done or not (out/'README.md').exists(): atomic_file(out/'README.md', model_card(out, tok.mask_token))
     note_end(out, 'finished', learn.n_updates)
     logger.info(f'diagnosis: {diagnose(out).line()}')
     save_run_report(out)
