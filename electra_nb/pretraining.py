@@ -166,13 +166,11 @@ def open_folder(
     logger.info(f"run: {run.out}"+(', finished before' if done else f", going on from {start.name}" if start else ''))
     return done
 
-def write_facts(run) -> dict: # what is known about text and device, in data.json
-    "Write down how often the text is read, and where."
+def write_facts(run):
+    "Write what is known about text and device, in data.json."
     steps = getattr(run.learn, 'last_step', run.recipe.train.steps) # a deadline may have moved the end
     epochs = round(steps*run.recipe.train.bs/len(run.text.train), 4)
-    facts = dict(run.text.facts, epochs=epochs)
-    atomic_file(run.out/'data.json', json.dumps(dict(facts, **machine(run)), indent=1))
-    return facts
+    atomic_file(run.out/'data.json', json.dumps(dict(run.text.facts, epochs=epochs, **machine(run)), indent=1))
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #7d157d53
 def train_run(
@@ -223,8 +221,8 @@ def finish_run(
     out,tok,learn = run.out,run.text.tok,run.learn
     for name,tower in learn.model.parts.items():
         if not done or verify_folder(out/name): atomic_folder(out/name, partial(save_tower, tower, tok=tok))
-    facts = write_facts(run)
-    if not done or not (out/'README.md').exists(): atomic_file(out/'README.md', model_card(out, facts, tok, learn.dls.device.type))
+    write_facts(run)
+    if not done or not (out/'README.md').exists(): atomic_file(out/'README.md', model_card(out, tok.mask_token))
     note_end(out, 'finished', learn.n_updates)
     logger.info(f'diagnosis: {diagnose(out).line()}')
     save_run_report(out)
@@ -241,10 +239,11 @@ def shell_word(
 def closing_words(run) -> str:
     "Where the results are, and something to try."
     out,tok,objective = run.out,run.text.tok,run.learn.objective
-    fills = objective.towers[0] # guesses hidden words, in every objective
+    where = f'{out}/report.html is the report.'
+    if not objective.fills: return f'finished: {out}/{objective.encoder} is the encoder, {where}'
     gap = f'Returns the {tok.mask_token} of the array.' if run.corpus.name=='builtin' else with_gap(run.learn.dls.valid.examples, tok)
-    code = f"from transformers import pipeline; print(*pipeline('fill-mask', {str(out/fills)!r})({gap!r}), sep='\\n')"
-    return f"finished: {out}/{objective.encoder} is the encoder, {out}/{fills} fills gaps, {out}/report.html is the report.\nNext, let it fill a gap:\n  python -c {shell_word(code)}"
+    code = f"from transformers import pipeline; print(*pipeline('fill-mask', {str(out/objective.fills)!r})({gap!r}), sep='\\n')"
+    return f"finished: {out}/{objective.encoder} is the encoder, {out}/{objective.fills} fills gaps, {where}\nNext, let it fill a gap:\n  python -c {shell_word(code)}"
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #ef435df9
 @with_options(recipe_docs())

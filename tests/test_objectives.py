@@ -67,4 +67,14 @@ def test_table():
     "Every objective declares what the rest of the program asks for."
     for o in objectives.values():
         assert o.encoder in o.towers and o.losses and o.panels and o.tiles and o.words
+        assert o.fills is None or o.fills in o.towers
         assert callable(o.headline) and callable(o.healthy) and callable(o.flops)
+
+def test_no_head_for_gaps(tmp_path, caplog, monkeypatch):
+    "Where no tower has a head for it, nobody is told to fill a gap."
+    from electra_nb.objectives.mlm import MLM
+    monkeypatch.setattr(MLM, 'fills', None)
+    with caplog.at_level('INFO', 'electra_nb'): pretrain(**{**settings, 'steps':10}, cache=tmp_path/'cache', out=tmp_path/'run')
+    last = caplog.messages[-1]
+    assert last.startswith('finished: ') and 'is the encoder' in last and 'fill' not in last
+    assert all('fill-mask' not in (tmp_path/'run'/name).read_text() for name in ('README.md','report.html'))

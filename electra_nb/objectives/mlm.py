@@ -130,6 +130,7 @@ class MLM:
     mask:MaskConfig=MaskConfig() # which positions must be guessed
 
     words,towers,encoder = 'masked language modelling',('encoder',),'encoder'
+    fills = 'encoder' # its head fills a gap
     losses = dict(mlm_loss='model') # a loss of the step -> whose it is
     panels,headline,healthy = panels,staticmethod(mlm_headline),staticmethod(mlm_healthy)
     tiles = {'accuracy on [MASK]':'mask_accuracy', 'loss at [MASK]':'mask_loss', 'word frequencies alone':'unigram_loss'}
