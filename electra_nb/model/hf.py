@@ -86,7 +86,7 @@ def untrusted_config(
     "The settings that describe an ELECTRA model, and nothing else."
     kind = values.get('model_type') if isinstance(values, dict) else None
     said = f'a model of type {str(kind)[:40]!r}' if kind else 'no model that says its type'
-    if kind!='electra': raise ValueError(f"{source} is {said}; an ELECTRA model is needed")
+    if kind not in ('electra','electra_pooled'): raise ValueError(f"{source} is {said}; an ELECTRA model is needed")
     act = values.get('hidden_act', 'gelu')
     if not (isinstance(act, str) and act in ACT2FN): raise ValueError(f"{source}: hidden_act={repr(act)[:40]} is unknown; ELECTRA has 'gelu'")
     numbers = {k:_number(k, values[k], source) for k in _limits if k in values}

@@ -11,7 +11,7 @@ from copy import deepcopy
 from ..model.hf import save_tower
 from .encoders import load_encoder
 from .head import Classifier
-from .pooling import PooledElectraForSequenceClassification
+from .pooling import PooledElectraConfig, PooledElectraForSequenceClassification
 from .rows import Task
 from ..files import atomic_folder
 from pathlib import Path
@@ -66,12 +66,12 @@ def to_hf(
     cfg,names = deepcopy(model.electra.config),task.words or task.labels or ('score',)
     cfg.id2label,cfg.label2id = dict(enumerate(names)),{n:i for i,n in enumerate(names)}
     cfg.problem_type,cfg.architectures = 'single_label_classification' if task.labels else 'regression',None
-    cfg.pooling,scale = model.pooling,(0.,1.) if task.labels else task.scale
+    scale = (0.,1.) if task.labels else task.scale
     if model.pooling=='cls':
         hf = ElectraForSequenceClassification(cfg)
         hf.classifier.load_state_dict(hf_head(model, *scale))
     else:
-        hf = PooledElectraForSequenceClassification(cfg)
+        hf = PooledElectraForSequenceClassification(PooledElectraConfig(**cfg.to_dict(), pooling=model.pooling))
         hf.head.load_state_dict(scaled_head(model.head, *scale))
     hf.electra.load_state_dict(model.electra.state_dict())
     return hf.eval()
