@@ -1,4 +1,4 @@
-"Runs that are long enough to be judged: a healthy one must not be called ill, and each fault must get its right name. The rest is in `reports.doctor`."
+"Runs that are long enough to be judged: a healthy one must not be called ill, and each fault must get its right name. The rest is in `reports.rules`, `reports.learning` and `reports.doctor`."
 import json, os, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -7,10 +7,11 @@ import pytest
 
 wikipedia = Path(__file__).parent.parent.parent/'shared'/'data'/'corpus'/'wikipedia-en'/'wiki-000.txt.xz'
 code = """
-import json, sys, torch
+import json, random, sys, torch
 from electra_nb import diagnose, pretrain
-from fastai.callback.core import Callback
 from electra_nb.objectives.rtd import MaskTokens
+from electra_nb.text.docstrings import library_docs
+from fastai.callback.core import Callback
 
 class Shuffle(Callback):
     "Destroy the order of the words."
@@ -30,15 +31,42 @@ class Deaf(Callback):
         torch.nn.init.zeros_(disc.discriminator_predictions.dense_prediction.weight)
         disc.discriminator_predictions.dense_prediction.bias.requires_grad_(True)
 
+class NoRate(Callback):
+    "A rate of 0 for the discriminator: its own weights are put back after every step."
+    def before_fit(self):
+        shared = {id(p) for p in self.learn.model.generator.parameters()}
+        self.kept = [(p,p.detach().clone()) for p in self.learn.model.discriminator.parameters() if id(p) not in shared]
+    def after_step(self):
+        for p,was in self.kept: p.data.copy_(was)
+
+class Tell(Callback):
+    "Add the labels to the verdicts."
+    def after_pred(self): self.learn.pred = self.pred._replace(logits=self.pred.logits+3*(self.pred.is_replaced-.5))
+
+rng,letters = random.Random(0),'abcdefghijklmnopqrstuvwxyz'
+docs = [doc for _,doc in library_docs(('sklearn','scipy'))]
+words = ' '.join(docs).split()
+rng.shuffle(words)
+def noise(): return ''.join(rng.choices(letters+' '*5, k=2000))
+texts = dict(usual=docs, words=[' '.join(words[i:i+200]) for i in range(0, len(words), 200)], noise=[noise() for _ in range(500)],
+    few=[doc[:600] for doc in docs[:20]], again=[f'{i} {doc}' for i in range(40) for doc in docs[:25]])
+
 name,kw,cbs = json.loads(sys.argv[1])
-pretrain(out=name, log_every=20, device='cpu', cbs=[globals()[c]() for c in cbs], **kw)
+if kw.get('corpus') in texts: kw['corpus'] = texts[kw['corpus']]
+pretrain(out=name, device='cpu', threads=1, cbs=[globals()[c]() for c in cbs], **dict(dict(log_every=20), **kw))
 found = diagnose(name)
 print(json.dumps([found.names, found.line()]))
 """
-settled,mature = (dict(steps=n, bs=16, eval_every=n//4, eval_batches=25, threads=1) for n in (460,1100))
+settled,mature = (dict(steps=n, bs=16, eval_every=n//4, eval_batches=25) for n in (460,1100))
+default,short = (dict(corpus='usual', steps=n, eval_every=n//4) for n in (800,120)) # of the size's own batches
 cases = dict(shuffled=(mature,['Shuffle'],['generator not beyond word frequencies']), deaf=(mature,['Deaf'],['discriminator predicts only original']),
     high=(dict(settled, lr=.05),[],['learning rate too high']), low=(dict(settled, lr=2e-6),[],['learning rate too low']),
-    hot=(dict(settled, temperature=100.),[],['fakes nearly always differ']), healthy=(dict(settled, seed=1),[],[]))
+    hot=(dict(settled, temperature=100.),[],['fakes nearly always differ']), healthy=(dict(settled, seed=1),[],[]),
+    usual=(default,[],[]), high_usual=(dict(default, lr=.05),[],['learning rate too high']),
+    words=(dict(short, corpus='words'),[],['no order in the text']), noise=(dict(short, corpus='noise'),[],['no order in the text']),
+    few=(dict(short, corpus='few', steps=400, vocab_size=500),[],['data repeats']), again=(dict(short, corpus='again'),[],['data repeats']),
+    tell=(short,['Tell'],['labels are given away']), no_rate=(short,['NoRate'],['a tower is not trained']),
+    masks=(dict(short, mask_prob=.9),[],['unusual share of masks']), vocabulary=(dict(short, vocab_size=100),[],['characters instead of words']))
 if wikipedia.exists(): cases['healthy'] = (dict(settled, corpus=str(wikipedia)),[],[])
 
 @pytest.fixture(scope='module')

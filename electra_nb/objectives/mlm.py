@@ -135,7 +135,7 @@ class MLM:
     panels,headline,healthy = panels,staticmethod(mlm_headline),staticmethod(mlm_healthy)
     tiles = {'accuracy on [MASK]':'mask_accuracy', 'loss at [MASK]':'mask_loss', 'word frequencies alone':'unigram_loss'}
     table = ('mlm_loss','mask_loss','mask_accuracy') # columns of fastai's table
-    rules = ('loss not finite','vocabulary and ids disagree','characters instead of words','a tower is not trained','data repeats',
+    rules = ('loss not finite','vocabulary and ids disagree','characters instead of words','no order in the text','unusual share of masks','a tower is not trained','data repeats',
         'learning rate too high','learning rate too low','generator not beyond word frequencies')
     legend = dict(detected='right', missed='wrong') # of guesses in a text
 
