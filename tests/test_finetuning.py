@@ -156,9 +156,9 @@ import sys
 from pathlib import Path
 from transformers import AutoModelForSequenceClassification, pipeline
 folder = str(next(Path('whole/models').iterdir()))
-m,info = AutoModelForSequenceClassification.from_pretrained(folder, output_loading_info=True)
+m,info = AutoModelForSequenceClassification.from_pretrained(folder, output_loading_info=True, trust_remote_code=True)
 assert not any(info[k] for k in ('missing_keys','unexpected_keys','mismatched_keys')), info
-assert pipeline('text-classification', folder)('The baker sees the fisher in the town.')[0]['label'] in 'abc'
+assert pipeline('text-classification', folder, trust_remote_code=True)('The baker sees the fisher in the town.')[0]['label'] in 'abc'
 assert 'electra_nb' not in sys.modules"""
     rc,_,err = run(tmp, code, HF_HUB_OFFLINE='1')
     assert rc==0, err

@@ -104,7 +104,7 @@ study.predict(['a text'])
 
 from transformers import pipeline
 
-pipeline('text-classification', '{name}/models/…', trust_remote_code=True)'''
+pipeline('text-classification', '{name}/models/…') # tasks.pooling says what a model with another pooling than 'cls' needs'''
 
 def study_parts(
     study:dict, # study.json
