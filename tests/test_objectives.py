@@ -1,11 +1,15 @@
 "Another objective than replaced-token detection goes through everything that a run has."
 import json
+from dataclasses import dataclass
 
 import pytest, torch
 from fastai.callback.core import Callback
 from safetensors.torch import load_file
 
 from electra_nb import diagnose, plan, pretrain
+from electra_nb.objectives.contract import Curve, Panel
+from electra_nb.objectives.mlm import MLM, MLMEval, MLMLoss, MLMModel
+from electra_nb.objectives.rtd import MaskTokens
 from electra_nb.objectives.table import objectives
 from electra_nb.tiny import tiny_text
 
@@ -72,9 +76,43 @@ def test_table():
 
 def test_no_head_for_gaps(tmp_path, caplog, monkeypatch):
     "Where no tower has a head for it, nobody is told to fill a gap."
-    from electra_nb.objectives.mlm import MLM
     monkeypatch.setattr(MLM, 'fills', None)
     with caplog.at_level('INFO', 'electra_nb'): pretrain(**{**settings, 'steps':10}, cache=tmp_path/'cache', out=tmp_path/'run')
     last = caplog.messages[-1]
     assert last.startswith('finished: ') and 'is the encoder' in last and 'fill' not in last
     assert all('fill-mask' not in (tmp_path/'run'/name).read_text() for name in ('README.md','report.html'))
+
+class Hide(MaskTokens):
+    "The masks of `MaskTokens` under another name."
+    name = 'hide'
+
+class PlainLoss(MLMLoss):
+    "The loss under another name."
+    def __call__(self, out, weights):
+        loss = super().__call__(out, weights)
+        self.last = dict(plain_loss=loss.detach())
+        return loss
+
+class PlainEval(MLMEval):
+    "One metric only."
+    def compute(self): return {'plain_loss':v['mlm_loss']} if (v := super().compute()) else v
+
+@dataclass(frozen=True)
+class Plain(MLM):
+    "An objective with other names for everything, to which all rules of the diagnosis apply."
+    losses,rules,fills = dict(plain_loss='model'),None,None
+    tiles,panels = {'loss':'plain_loss'},(Panel('Loss', (Curve('plain_loss', 'held-out text'),)),)
+    def headline(self, v, baseline): return f"loss {v['plain_loss']:.3f}"
+    def healthy(self, v): return 'Well.'
+    def __call__(self, towers, tok):
+        return dict(model=MLMModel(**towers), loss_func=PlainLoss(), cbs=[Hide(tok, self.mask),PlainEval(tok.mask_token_id)], metrics=[])
+
+def test_names_of_its_own(tmp_path, monkeypatch):
+    "An objective need not know the names that others use: plan, run, diagnosis, report and card work, without samples."
+    monkeypatch.setitem(objectives, 'plain', Plain())
+    own = dict(settings, objective='plain')
+    assert plan('tiny', docs, objective='plain', steps=100, device='cpu').flops>0
+    pretrain(**own, cache=tmp_path/'cache', out=tmp_path/'run')
+    assert diagnose(tmp_path/'run')==[] and not (tmp_path/'run'/'samples.jsonl').read_text()
+    card,report = ((tmp_path/'run'/name).read_text() for name in ('README.md','report.html'))
+    assert '| plain_loss |' in card and 'The same texts' not in report

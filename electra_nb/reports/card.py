@@ -6,11 +6,11 @@
 __all__ = ['meanings', 'plain', 'hub_results', 'card_metadata', 'about_text', 'usage_text', 'table_text', 'training_words',
            'training_text', 'results_text', 'limits_text', 'model_card']
 
-# %% ../../nbs/8_reports/11_card.ipynb #d63bca65
+# %% ../../nbs/8_reports/11_card.ipynb #ea4cb14a
 import re
 from .doctor import diagnose
 from .pages import changed_settings, duration
-from .run_folder import RunFolder
+from .run_folder import RunFolder, is_number
 from huggingface_hub import EvalResult, ModelCardData
 
 # %% ../../nbs/8_reports/11_card.ipynb #811b53ec
@@ -75,7 +75,7 @@ def table_text(
     values = [f"| {' | '.join(map(plain, line))} |" for line in lines]
     return '\n'.join([headings,'|---'*len(head)+'|',*values])
 
-# %% ../../nbs/8_reports/11_card.ipynb #d92c407d
+# %% ../../nbs/8_reports/11_card.ipynb #0e4d6ddc
 def training_words(run:RunFolder) -> str:
     "Corpus, recipe and machine, in a paragraph."
     s,device = run.settings,plain(run.data.get('device', 'CPU'))
@@ -87,19 +87,19 @@ def training_text(run:RunFolder) -> str: # Markdown
     "Corpus, recipe and machine."
     versions = ', '.join(f'{k} {v}' for k,v in run.info['versions'].items())
     changed = ', '.join(f'`{k}={own}`' for k,(own,_) in changed_settings(run).items()) or 'none'
-    facts = [(k.replace('_', ' '), v) for k,v in run.data.items()]
+    facts = [(k.replace('_', ' '), round(v, 4) if is_number(v) else v) for k,v in run.data.items()]
     facts += [('vocabulary', run.info['vocabulary']), ('steps', run.step), ('hours of training', round(run.seconds/3600, 3)),
         ('operations', f'{run.flops:.3g}'), ('versions', versions), ('corpus fingerprint', run.info['corpus_fingerprint'])]
     table = table_text(['',''], dict(facts).items())
     ending = f"Constants that differ from the size's own recipe: {changed}."
     return '\n\n'.join(['## What it was trained on, and how',training_words(run),table,ending])
 
-# %% ../../nbs/8_reports/11_card.ipynb #23a6a47b
+# %% ../../nbs/8_reports/11_card.ipynb #14efd2a5
 meanings = dict(mask_accuracy='how often its likeliest word for a hidden one is the true one',
     mask_loss='cross-entropy of hidden words, in nats', unigram_loss='the same for somebody who knows only how frequent each word is',
     disc_auc='replaced tokens told from originals, where the generator made the replacements; 0.5 is chance',
     probe_auc='the same, where the replacements are words drawn by frequency',
-    disc_loss='cross-entropy of the verdicts, in nats a token', disc_floor='the same for somebody who knows only their share')
+    disc_loss='cross-entropy of the verdicts, in nats a token', disc_floor='the same for one who knows only the share of replaced tokens')
 
 def results_text(run:RunFolder) -> str: # Markdown
     "The last evaluation, in figures and words."
