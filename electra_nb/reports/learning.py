@@ -106,12 +106,12 @@ def _always_differ(run, v):
     if run.settings['disallow_correct'] or expected*v['slots']<=20 or found>=expected/4: return
     return f"the sample equals the original in {found:.2%} of the cases, where the generator's probabilities promise {expected:.2%}"
 
-# %% ../../nbs/8_reports/03_learning.ipynb #57515027
+# %% ../../nbs/8_reports/03_learning.ipynb #e4962213
 @rule('labels are given away', 'look at what the discriminator gets beside the corrupted text: positions, types, or the labels themselves',
     'disc_auc', 'probe_auc', 'slots', 'temperature')
 def _given_away(run, v):
     own,random_words = v['disc_auc'],v['probe_auc']
-    judged = v['slots']>=200 and run.step>warmup_steps(run) and .5<=run.settings['temperature']<=2
+    judged = v['slots']>=200 and run.step>warmup_steps(run) and run.settings['temperature']==1
     if not judged or own<=random_words+.15: return
     return (f'the discriminator tells samples of the generator from originals with an AUC of {own:.2f}, '
         f'but random words, which are easier to find, with {random_words:.2f}')
