@@ -35,7 +35,9 @@ def last_run(
     "The newest finished pre-training."
     configs = {p.parent:run_encoder(p.parent)/'config.json' for p in Path(home).glob('*/recipe.json')}
     done = [p for p,config in configs.items() if config.is_file()]
-    if not done: raise FileNotFoundError(f"there is no finished run in {home}/: pretrain() makes one, or pass a run folder, a Hugging Face folder or a name on the hub")
+    if not done:
+        raise FileNotFoundError(f"there is no finished run in {home}/: pretrain() makes one, or pass a run folder, a Hugging Face "
+            "folder or a name on the hub")
     return max(done, key=lambda p: configs[p].stat().st_mtime)
 
 # %% ../nbs/7_study/08_finetuning.ipynb #5f156f0b
@@ -44,7 +46,8 @@ def find_model(
 ) -> tuple: # folder or hub name; True if only its shape is wanted
     "Where the model is."
     if not (model is None or (isinstance(model, (str,os.PathLike)) and os.fspath(model).strip())):
-        raise ValueError(f"model={model!r}: name a run folder, a Hugging Face folder or a model on the hub, or save the model with save_pretrained first")
+        raise ValueError(f"model={model!r}: name a run folder, a Hugging Face folder or a model on the hub, or save the model with "
+            "save_pretrained first")
     only_shape = model is None or str(model).lower()=='none'
     if only_shape or model=='last': return last_run(),only_shape
     path = Path(model).expanduser()
@@ -74,7 +77,9 @@ def load_data(
     if names is not None and data is not None: raise ValueError("pass tasks= for GLUE or data= for your own rows, not both")
     if data is not None: return [table_task(data, **own)]
     idle = [k for k,v in own.items() if v is not None]
-    if idle: raise ValueError(f"{', '.join(idle)} would have no effect without data=: they describe your own rows; another file of a task of GLUE is named as rte:test=FILE")
+    if idle:
+        raise ValueError(f"{', '.join(idle)} would have no effect without data=: they describe your own rows; another file of a "
+            "task of GLUE is named as rte:test=FILE")
     if names is None: return [make() for make in builtin_tasks.values()]
     files = dict(parse_tasks(names))
     before = {tasks[n].intermediate:{} for n in files if first and tasks[n].intermediate}
@@ -120,8 +125,8 @@ _docs = {**option_docs((OptimConfig,)), **{k:v for k,v in option_docs((FinetuneC
 
 @with_options(_docs)
 def finetune(
-    model:str='last', # run folder, one of its checkpoints, Hugging Face folder or hub name; 'last': the newest run in runs/; None: a random start of its shape
-    tasks:str=None, # tasks of GLUE, such as 'cola rte' or 'glue'; 'qqp:train=FILE' names another file; None: your data, or the built-in tasks (`tasks.builtin`)
+    model:str='last', # run folder, checkpoint, Hugging Face folder or hub name; 'last': the newest run in runs/; None: a random start
+    tasks:str=None, # tasks of GLUE, such as 'cola rte' or 'glue'; 'qqp:train=FILE' names another file; None: data=, or built-in
     runs:int=None, # fine-tunings of each task, each with its own seed; None: 5 of the built-in tasks, else 1
     data:str=None, # your own labelled rows: .csv, .tsv, .jsonl or .parquet file, data frame or datasets.Dataset
     dev:str=None, # your own rows to score, likewise; None: a share of data
@@ -140,7 +145,7 @@ def finetune(
     seed:int=0, # first seed
     submission:str=None, # zip for the GLUE server, written at the end
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
-    at_once:int=1, # runs of a task at the same time, each in a process of its own: for small models, which leave cores or a GPU idle (in a script, call below if __name__=='__main__')
+    at_once:int=1, # runs of a task at the same time, each in its own process (in a script, call below if __name__=='__main__')
     **options,
 ) -> Study: # tables, plots, predictions
     "Fine-tune an encoder on tasks and say what several runs show."
@@ -153,7 +158,8 @@ def finetune(
     electra,tok = load_encoder(source),encoder_tokenizer(source, tokenizer)
     cfg = finetune_config(electra.config, **options)
     device = pick_device(device, cfg.precision)
-    rows = load_data(tasks, data, glue_dir, mnli_first, dev=dev, test=test, text=text, label=label, regression=regression, valid=valid, metric=metric)
+    rows = load_data(tasks, data, glue_dir, mnli_first, dev=dev, test=test, text=text, label=label, regression=regression,
+        valid=valid, metric=metric)
     if baseline is None: baseline = builtin
     starts = ['random'] if only_shape else ['pretrained','random'] if baseline else ['pretrained']
     identity = study_identity(source, electra, tok, cfg, mnli_first)

@@ -178,4 +178,5 @@ def fastai_cost(step, batch, times, clock=time.process_time):
     more = sum(s for k,s in callbacks.items() if k not in ('mask_tokens','clip_grads'))
     seldom = rare['log_line']/step.recipe.train.log_every+rare['checkpoint']/step.recipe.train.save_every
     difference = (inside/bare-1).agg(dict(median='median', low='min', high='max')).to_dict() if lean in times else {}
-    return dict(callbacks=more/bare.median(), log_and_checkpoints=seldom/bare.median(), difference=difference, seconds={**callbacks, **rare})
+    return dict(callbacks=more/bare.median(), log_and_checkpoints=seldom/bare.median(), difference=difference,
+        seconds={**callbacks, **rare})

@@ -75,7 +75,8 @@ def _n_weights(cfg):
 def _check_shape(cfg, source):
     n,heads = _n_weights(cfg),cfg.num_attention_heads
     if cfg.type_vocab_size<2: raise ValueError(f"{source}: type_vocab_size={cfg.type_vocab_size}, but ELECTRA has two token types")
-    if cfg.hidden_size%heads: raise ValueError(f"{source}: hidden_size={cfg.hidden_size} cannot be divided among num_attention_heads={heads}")
+    if cfg.hidden_size%heads:
+        raise ValueError(f"{source}: hidden_size={cfg.hidden_size} cannot be divided among num_attention_heads={heads}")
     if n>10**10: raise ValueError(f"{source} describes a model of {n/1e9:,.0f} billion parameters; the largest ELECTRA has a third of one")
 
 # %% ../../nbs/2_model/05_hf.ipynb #4b791827
@@ -88,7 +89,8 @@ def untrusted_config(
     said = f'a model of type {str(kind)[:40]!r}' if kind else 'no model that says its type'
     if kind not in ('electra','electra_pooled'): raise ValueError(f"{source} is {said}; an ELECTRA model is needed")
     act = values.get('hidden_act', 'gelu')
-    if not (isinstance(act, str) and act in ACT2FN): raise ValueError(f"{source}: hidden_act={repr(act)[:40]} is unknown; ELECTRA has 'gelu'")
+    if not (isinstance(act, str) and act in ACT2FN):
+        raise ValueError(f"{source}: hidden_act={repr(act)[:40]} is unknown; ELECTRA has 'gelu'")
     numbers = {k:_number(k, values[k], source) for k in _limits if k in values}
     cfg = ElectraConfig(**numbers, hidden_act=act)
     _check_shape(cfg, source)
@@ -111,7 +113,8 @@ def read_config(
     return untrusted_config(values, str(folder))
 
 # %% ../../nbs/2_model/05_hf.ipynb #12b7a194
-_advice = 'A pytorch_model.bin is not opened: load it with transformers where that is safe, save it with save_pretrained, and pass the folder.'
+_advice = ('A pytorch_model.bin is not opened: load it with transformers where that is safe, save it with save_pretrained, and '
+    'pass the folder.')
 
 def _check_folder(folder, cfg):
     path = folder/'model.safetensors'
@@ -140,7 +143,8 @@ def _weights_problem(model, info):
     extra = [k.removeprefix('electra.') for k in sorted(info['unexpected_keys'])]
     extra = [k for k in extra if heads_too or k.startswith(('embeddings','encoder'))]
     if extra: return f" has weights that the model in config.json does not have, such as {extra[0]}"
-    for k,shape,want in info['mismatched_keys']: return f": {k} has the shape {tuple(shape)}, but {tuple(want)} in the model that config.json describes"
+    for k,shape,want in info['mismatched_keys']:
+        return f": {k} has the shape {tuple(shape)}, but {tuple(want)} in the model that config.json describes"
     missing = sorted(info['missing_keys'])
     if missing: return f" lacks {missing[0]}{'' if len(missing)==1 else f' and {len(missing)-1} more weights of the model'}"
     bad = [n for n,p in model.named_parameters() if not p.isfinite().all()]
@@ -177,7 +181,8 @@ def load_models(
     towers = []
     for name,cls in dict(generator=ElectraForMaskedLM, discriminator=ElectraForPreTraining).items():
         path = Path(folder)/name
-        if not (path/'config.json').exists(): raise FileNotFoundError(f"{folder} has no {name}/config.json: a run folder, or one of its checkpoints, is needed")
+        if not (path/'config.json').exists():
+            raise FileNotFoundError(f"{folder} has no {name}/config.json: a run folder, or one of its checkpoints, is needed")
         towers.append(load_tower(cls, path))
     tie_towers(*towers, tie)
     return tuple(towers)

@@ -78,7 +78,8 @@ def _generator_shape(cfg):
     width = round(cfg.hidden_size*cfg.generator_size)
     heads,layers = _n_heads(width, cfg.generator_heads),max(1, round(cfg.n_layers*cfg.generator_layers))
     if width<1 or width%heads:
-        raise ValueError(f"generator_size={cfg.generator_size} makes the generator {width} wide, which cannot be divided among its {heads} heads")
+        raise ValueError(f"generator_size={cfg.generator_size} makes the generator {width} wide, which cannot be divided among its "
+            f"{heads} heads")
     return dict(hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=4*width)
 
 # %% ../../nbs/2_model/01_towers.ipynb #5da4c7b9

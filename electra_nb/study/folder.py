@@ -76,7 +76,8 @@ def read_ledger(
     if path.is_dir(): path = path/'results.jsonl'
     lines = read_objects(path)
     n_whole = path.read_bytes().count(b'\n') if path.exists() else 0
-    if None in lines[:n_whole]: raise ValueError(f"{path.name}:{lines.index(None)+1} is no JSON object: mend or delete this line, and the same call goes on")
+    if None in lines[:n_whole]:
+        raise ValueError(f"{path.name}:{lines.index(None)+1} is no JSON object: mend or delete this line, and the same call goes on")
     return [l for l in lines if l is not None]
 
 # %% ../../nbs/7_study/03_folder.ipynb #3b015602
@@ -88,9 +89,11 @@ def check_rows(
     "Refuse other rows under the name of a task that is in the ledger."
     runs = [r for r in lines if r['task']==data.name]
     if {r['rows'] for r in runs}-{data.fingerprint()}:
-        raise ValueError(f"the ledger has runs of {data.name} on other rows, or with other labels, metrics or length, than now: pass another out=, or the rows of before")
+        raise ValueError(f"the ledger has runs of {data.name} on other rows, or with other labels, metrics or length, than now: "
+            "pass another out=, or the rows of before")
     if any('extra_rows' in r and r['extra_rows']!=extra for r in runs):
-        raise ValueError(f"the ledger has runs of {data.name} that were scored on other test rows, or on none: pass another out= or the test rows of before; "
+        raise ValueError(f"the ledger has runs of {data.name} that were scored on other test rows, or on none: pass another out= or "
+            "the test rows of before; "
             "Study(out).evaluate(rows) scores the best model alone")
 
 # %% ../../nbs/7_study/03_folder.ipynb #fe2cb5b2
@@ -167,7 +170,8 @@ def save_best(
     "Save the new model if it is among the best."
     r = lines[-1]
     if r['seed'] not in best_seeds([*_saved(out, lines[:-1]),r], r['task'], r['start'], keep): return
-    about = dict(name=r['task'], task={**asdict(task), 'splits':{}}, seed=r['seed'], start=r['start'], score=r['score'], max_len=r['recipe']['max_len'])
+    about = dict(name=r['task'], task={**asdict(task), 'splits':{}}, seed=r['seed'], start=r['start'], score=r['score'],
+        max_len=r['recipe']['max_len'])
     folder,max_len = out/'models'/run_name(r['task'], r['start'], r['seed']),r['recipe']['max_len']
     save_classifier(model, folder, saved_tokenizer(tok, max_len), task, _finite(about))
 

@@ -31,7 +31,8 @@ from transformers import ElectraModel
 
 # %% ../../nbs/7_study/06_jobs.ipynb #06207b3e
 Job = namedtuple('Job', 'init seed start') # 'pretrained', 'random' or the name of a folder in models/; seed; start, for the ledger
-Work = namedtuple('Work', 'data feats cfg source out device') # `TaskData`, split -> `Features`, `FinetuneConfig`, model, folder of the study, 'cpu' or 'cuda'
+# `TaskData`, split -> `Features`, `FinetuneConfig`, model, folder of the study, 'cpu' or 'cuda'
+Work = namedtuple('Work', 'data feats cfg source out device')
 
 # %% ../../nbs/7_study/06_jobs.ipynb #b8057d62
 def starting_encoder(job:Job, work:Work) -> ElectraModel:
@@ -135,8 +136,8 @@ def _start_process(parent, n_threads):
     Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 # %% ../../nbs/7_study/06_jobs.ipynb #fdcfa77a
-_no_worker = ("a process that fine-tunes has ended before its run did. The system may have stopped it for lack of memory: then pass a smaller at_once. "
-    "Lines above may say more")
+_no_worker = ("a process that fine-tunes has ended before its run did. The system may have stopped it for lack of memory: then pass "
+    "a smaller at_once. Lines above may say more")
 
 def _side_by_side(jobs, work, n):
     "`do_jobs` with `n` processes."

@@ -37,7 +37,8 @@ def predict_proba(
     _,task,max_len = saved_task(folder)
     kind = kind_of(task)
     feats = kind.features(rows, encoder_tokenizer(folder), max_len)
-    if feats.n_cut: logger.info(f"{feats.n_cut:,} of {len(feats):,} texts are longer than the {max_len} ids that this model reads, and are cut")
+    if feats.n_cut:
+        logger.info(f"{feats.n_cut:,} of {len(feats):,} texts are longer than the {max_len} ids that this model reads, and are cut")
     dl = FeaturesDL(feats, bs, shuffle=False, device=device)
     model = load_classifier(folder).to(device).eval()
     out = torch.cat([model(ids, lens, n_a) for ids,lens,n_a,_ in dl])

@@ -41,8 +41,11 @@ def _first_model(task, start, before, out, lines):
     "The model that the runs of a task begin with: that of earlier runs, else the best."
     earlier = [r['init_from'] for r in lines if r['task']==task and r['start']==f'{start}, {before} first']
     best = earlier[:1] or [run_name(before, start, s) for s in best_seeds(lines, before, start)]
-    if not best: raise RuntimeError(f"no run of {before} has succeeded, so there is nothing to start from: leave out mnli_first, or pass a lower lr and another out=")
-    if not (out/'models'/best[0]/'task.json').is_file(): raise RuntimeError(f"{out}/models/{best[0]} is gone, and {task} begins with it: put it back, or pass another out=")
+    if not best:
+        raise RuntimeError(f"no run of {before} has succeeded, so there is nothing to start from: leave out mnli_first, or pass a "
+            "lower lr and another out=")
+    if not (out/'models'/best[0]/'task.json').is_file():
+        raise RuntimeError(f"{out}/models/{best[0]} is gone, and {task} begins with it: put it back, or pass another out=")
     return best[0]
 
 # %% ../../nbs/7_study/07_runs.ipynb #63ca3960
@@ -64,7 +67,8 @@ def _encode(data, plan):
     "Encode the rows of a task: split -> `Features`."
     feats = task_features(data, plan.tok, plan.cfg, ['train','dev',*extra_rows(data)])
     for split,f in feats.items():
-        if f.n_cut: logger.info(f"{data.name}: {f.n_cut:,} of {len(f):,} {split} texts are longer than max_len={plan.cfg.max_len} ids and are cut")
+        if f.n_cut:
+            logger.info(f"{data.name}: {f.n_cut:,} of {len(f):,} {split} texts are longer than max_len={plan.cfg.max_len} ids and are cut")
     return feats
 
 # %% ../../nbs/7_study/07_runs.ipynb #d106d516
@@ -73,7 +77,8 @@ def _run_sentence(line):
     words = dict(diverged='diverged: the loss is not finite', undefined=f"{line['metric']} is undefined on these dev rows")
     got = words.get(line['failure']) or f"{line['metric']} {line['score']:.2f}"
     if line['failure']=='constant': got += ', the same answer for every text'
-    return f"{line['task']}, seed {line['seed']}, {line['start']}: {got} (guessing {line['guess']:.2f}); {line['steps']:,} steps in {line['seconds']:.0f} s"
+    return (f"{line['task']}, seed {line['seed']}, {line['start']}: {got} (guessing {line['guess']:.2f}); {line['steps']:,} steps "
+        f"in {line['seconds']:.0f} s")
 
 # %% ../../nbs/7_study/07_runs.ipynb #02dd2c8a
 def _task_config(task, plan):
@@ -117,7 +122,8 @@ def _task_sentence(r):
     spread = f", mean {r['mean']:.1f} ± {r['sd']:.1f}, best {r['best']:.1f}" if s else ''
     failed = f"; {r['failed']}" if r['failed'] else ''
     test = f", on test rows {r['test']:.1f}" if r['test']==r['test'] else ''
-    return f"{r['task']}, {r['start']}: {r['metric']} {r['median']:.1f}{spread}{test} ({r['runs']} run{s}; guessing {r['guess']:.1f}){failed}"
+    return (f"{r['task']}, {r['start']}: {r['metric']} {r['median']:.1f}{spread}{test} ({r['runs']} run{s}; guessing "
+        f"{r['guess']:.1f}){failed}")
 
 def _gain_sentence(r, n_tasks):
     "What pre-training adds, of `n_tasks` that were tested together; a row of `Study.compare`."

@@ -76,7 +76,8 @@ def summarize(
         interval = mean_test(run_sample(scored, folder)) if scored else {}
         interval = {k:interval.get(k) for k in ('low','high','covers')}
         about = dict(**_test_stats(scored), guess=rs[0]['guess'], also=_also(rs), failed=failed_runs(rs))
-        rows.append(dict(model=model, start=start, task=task, metric=rs[0]['metric'], runs=len(rs), **_stats([r['score'] for r in scored]), **interval, **about))
+        rows.append(dict(model=model, start=start, task=task, metric=rs[0]['metric'], runs=len(rs),
+            **_stats([r['score'] for r in scored]), **interval, **about))
     table = pd.DataFrame(rows)
     return table.astype({k:float for k in ('low','high')} if rows else {}).round(2)
 
@@ -165,7 +166,9 @@ def plot_scores(lines:list) -> Figure:
 def _check_same(task, runs):
     "Refuse runs that cannot be compared."
     for key,what in dict(rows='other rows, another dev split or other settings of the task', metric='another metric').items():
-        if len({r.get(key) for r in runs})>1: raise ValueError(f"{task}: some of these runs have {what}, so their scores cannot be compared: fine-tune both models on the same files")
+        if len({r.get(key) for r in runs})>1:
+            raise ValueError(f"{task}: some of these runs have {what}, so their scores cannot be compared: fine-tune both models on "
+                "the same files")
 
 # %% ../../nbs/7_study/01_statistics.ipynb #36c1f4cf
 def _worked(runs): return [r for r in runs if r['score'] is not None and not r['failure']]
@@ -196,7 +199,8 @@ def _common_tasks(lines_a, lines_b):
     count = lambda lines,task: sum(r['task']==task for r in lines)
     ours,theirs = (list(dict.fromkeys(r['task'] for r in lines)) for lines in (lines_a,lines_b))
     common = [t for t in ours if t in theirs]
-    if not common: raise ValueError(f"the two have no task in common: one has {', '.join(ours) or 'none'}, the other {', '.join(theirs) or 'none'}")
+    if not common:
+        raise ValueError(f"the two have no task in common: one has {', '.join(ours) or 'none'}, the other {', '.join(theirs) or 'none'}")
     several = [t for t in common if min(count(lines_a, t), count(lines_b, t))>1]
     if not several: raise ValueError(f"{', '.join(common)}: a test needs two runs or more of both: pass runs=5 or more to finetune")
     return several

@@ -60,9 +60,12 @@ class Study:
 def _starts(lines):
     "Runs of a study from pre-trained weights and from random ones, on the tasks that have both."
     random,trained = ([r for r in lines if is_random(r)==b] for b in (True,False))
-    if not trained: raise ValueError("all runs of this study begin with random values: name a study of a pre-trained model, study.compare(other)")
+    if not trained:
+        raise ValueError("all runs of this study begin with random values: name a study of a pre-trained model, study.compare(other)")
     both = {r['task'] for r in trained} & {r['task'] for r in random}
-    if not both: raise ValueError("no task of this study has runs from both starts: pass baseline=True to finetune with these tasks, or name another study")
+    if not both:
+        raise ValueError("no task of this study has runs from both starts: pass baseline=True to finetune with these tasks, or name "
+            "another study")
     return [[r for r in rs if r['task'] in both] for rs in (trained,random)]
 
 @patch
@@ -94,7 +97,9 @@ def models(self:Study,
     of_task = [o for o in found if task in (None,o[0]['name'])]
     hits = [o for o in of_task if (o[0]['start'].split(', ')[0]==start if start else not is_random(o[0]))]
     if not (start or hits): hits = of_task
-    if not hits: raise ValueError(f"no model of {task or 'any task'} from {start or 'any'} start is kept; there are: {', '.join(p.name for _,p in found) or 'none'}")
+    if not hits:
+        raise ValueError(f"no model of {task or 'any task'} from {start or 'any'} start is kept; there are: "
+            f"{', '.join(p.name for _,p in found) or 'none'}")
     return [p for _,p in sorted(hits, key=lambda o: -o[0]['score'])]
 
 # %% ../../nbs/7_study/05_study.ipynb #d152ae19
@@ -133,7 +138,8 @@ def rows_of(self:Study,
     "The rows of a task of GLUE; others only as far as loaded."
     if name in self.data: return self.data[name]
     of_glue = [r for r in self.lines if r['task']==name and r.get('glue')]
-    if not of_glue: raise ValueError(f"the rows of {name} are not here: call finetune again, which repeats nothing, and use what it returns")
+    if not of_glue:
+        raise ValueError(f"the rows of {name} are not here: call finetune again, which repeats nothing, and use what it returns")
     return load_task(name, self.glue_dir, of_glue[0]['replaced'])
 
 # %% ../../nbs/7_study/05_study.ipynb #ee81bbcb
@@ -174,7 +180,9 @@ def confusion(self:Study,
 def _best_models(study, task, n):
     "The `n` best models of a task."
     folders = study.models(task)[:n]
-    if len(folders)<n: raise ValueError(f"{task}: {len(folders)} model(s) are kept, n={n} are asked for: fine-tune into another folder with keep={n} and runs={n} or more")
+    if len(folders)<n:
+        raise ValueError(f"{task}: {len(folders)} model(s) are kept, n={n} are asked for: fine-tune into another folder with "
+            f"keep={n} and runs={n} or more")
     return folders
 
 # %% ../../nbs/7_study/05_study.ipynb #09bf9569
@@ -195,5 +203,6 @@ def submission(self:Study,
             used[split.submission_file] = [f.name for f in folders]
     if not predictions: raise ValueError("there are no test rows for the tasks of this study: GLUE's test.tsv files are needed")
     missing = write_submission(predictions, path)
-    logger.info(f"{Path(path).name}: {len(predictions)} files, checked"+(f"; the server asks for all eleven, and these are not in it: {', '.join(missing)}" if missing else ''))
+    logger.info(f"{Path(path).name}: {len(predictions)} files, checked"+(f"; the server asks for all eleven, and these are not in "
+        f"it: {', '.join(missing)}" if missing else ''))
     return used

@@ -69,7 +69,8 @@ def write_submission(
     path,buffer = Path(path).expanduser(),io.BytesIO()
     if path.is_dir(): raise ValueError(f"{path} is a folder: name a file, such as submission.zip")
     unknown = [f for f in predictions if f not in official_files]
-    if unknown or not predictions: raise ValueError(f"{', '.join(unknown) or 'nothing'}: a submission holds some of {', '.join(official_files)}")
+    if unknown or not predictions:
+        raise ValueError(f"{', '.join(unknown) or 'nothing'}: a submission holds some of {', '.join(official_files)}")
     with zipfile.ZipFile(buffer, 'w', zipfile.ZIP_DEFLATED) as z:
         for name,pred in predictions.items(): z.writestr(name, answer_file(tasks[official_files[name][0]], pred))
     with zipfile.ZipFile(buffer) as z:

@@ -38,7 +38,8 @@ def find_encoder(
     for p in (inside,path):
         if (p/'config.json').is_file(): return str(p)
     if path.exists() and (path/'checkpoints').is_dir():
-        raise ValueError(f"{source} is a run that has not finished: continue it, or pass one of its checkpoints, such as {source}/checkpoints/step_…")
+        raise ValueError(f"{source} is a run that has not finished: continue it, or pass one of its checkpoints, such as "
+            f"{source}/checkpoints/step_…")
     if path.exists():
         raise ValueError(f"{source} is no model: a run folder (with {inside.name}/) or a Hugging Face folder (with config.json) is needed")
     if not re.fullmatch(r'[\w-][\w.-]*/[\w.-]+', str(source)) or path.parts[0] in ('runs','models'):

@@ -127,7 +127,8 @@ class FeaturesDL(ExamplesDL):
         unpad:int=0, # hand out where the tokens are, in a multiple of so many positions; 0: don't
         order:str='random', # order of the rows: 'random' (original code), or 'length' for batches of similar length
     ):
-        super().__init__(examples, min(bs, len(examples)), n_batches or -(-len(examples)//bs), seed, shuffle, start, device, prefetch, unpad)
+        bs,n_batches = min(bs, len(examples)),n_batches or -(-len(examples)//bs)
+        super().__init__(examples, bs, n_batches, seed, shuffle, start, device, prefetch, unpad)
         self.order,self._pass = order,(None,None)
         self._sorted = np.argsort(-examples.lens, kind='stable')
 

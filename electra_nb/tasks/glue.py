@@ -21,9 +21,9 @@ def glue_splits(
     return dict(train=Split('train.tsv', 'train', train), dev=Split('dev.tsv', 'validation', dev), test=last)
 
 # %% ../../nbs/6_tasks/11_glue.ipynb #b5cc9a94
-mnli_splits = dict(train=Split('train.tsv', 'train', 392702),
-    dev=Split('dev_matched.tsv', 'validation_matched', 9815), dev_mm=Split('dev_mismatched.tsv', 'validation_mismatched', 9832),
-    test=Split('test_matched.tsv', 'test_matched', 9796, 'MNLI-m.tsv'), test_mm=Split('test_mismatched.tsv', 'test_mismatched', 9847, 'MNLI-mm.tsv'),
+mnli_splits = dict(train=Split('train.tsv', 'train', 392702), dev=Split('dev_matched.tsv', 'validation_matched', 9815),
+    dev_mm=Split('dev_mismatched.tsv', 'validation_mismatched', 9832), test=Split('test_matched.tsv', 'test_matched', 9796, 'MNLI-m.tsv'),
+    test_mm=Split('test_mismatched.tsv', 'test_mismatched', 9847, 'MNLI-mm.tsv'),
     ax=Split('diagnostic.tsv|../AX/AX.tsv|../diagnostic/diagnostic.tsv', 'ax:test', 1104, 'AX.tsv'))
 
 # %% ../../nbs/6_tasks/11_glue.ipynb #3bfbad41
@@ -32,7 +32,8 @@ _pair,_entailed = ('sentence1','sentence2'),('entailment','not_entailment')
 tasks = dict(
     cola=Task(('sentence',), ('0','1'), metrics=('mcc','accuracy'), words=('unacceptable','acceptable'), folder='CoLA', hub='cola',
         header=('source','label','mark','sentence'), splits=glue_splits(8551, 1043, 1063, 'CoLA')),
-    sst2=Task(('sentence',), ('0','1'), words=('negative','positive'), folder='SST-2', hub='sst2', splits=glue_splits(67349, 872, 1821, 'SST-2')),
+    sst2=Task(('sentence',), ('0','1'), words=('negative','positive'), folder='SST-2', hub='sst2',
+        splits=glue_splits(67349, 872, 1821, 'SST-2')),
     mrpc=Task(('#1 String','#2 String'), ('0','1'), label='Quality', metrics=('accuracy','f1'), symmetric=True,
         words=('different','paraphrase'), folder='MRPC', hub='mrpc', hub_text=_pair, splits=glue_splits(3668, 408, 1725, 'MRPC')),
     stsb=Task(_pair, label='score', scale=(0.,5.), metrics=('spearman','pearson'), epochs=10., symmetric=True, intermediate='mnli',
@@ -42,7 +43,8 @@ tasks = dict(
     mnli=Task(_pair, ('contradiction','entailment','neutral'), label='gold_label', folder='MNLI', hub='mnli',
         hub_text=('premise','hypothesis'), splits=mnli_splits),
     qnli=Task(('question','sentence'), _entailed, folder='QNLI', hub='qnli', splits=glue_splits(104743, 5463, 5463, 'QNLI')),
-    rte=Task(_pair, _entailed, epochs=10., intermediate='mnli', intermediate_lr=2e-5, folder='RTE', hub='rte', splits=glue_splits(2490, 277, 3000, 'RTE')),
+    rte=Task(_pair, _entailed, epochs=10., intermediate='mnli', intermediate_lr=2e-5, folder='RTE', hub='rte',
+        splits=glue_splits(2490, 277, 3000, 'RTE')),
     wnli=Task(_pair, ('0','1'), words=_entailed[::-1], folder='WNLI', hub='wnli', splits=glue_splits(635, 71, 146, 'WNLI')))
 
 # %% ../../nbs/6_tasks/11_glue.ipynb #2f37aeb1
@@ -54,7 +56,8 @@ def parse_task(
     plain = re.sub(r'[^a-z0-9]', '', name.lower())
     key = name if name in tasks else dict(sst='sst2', sts='stsb').get(plain, plain)
     if key not in tasks:
-        raise ValueError(f"task {name!r} is unknown: choose {', '.join(tasks)}, or 'glue' for all. Your own labelled file is given with data=")
+        raise ValueError(f"task {name!r} is unknown: choose {', '.join(tasks)}, or 'glue' for all. Your own labelled file is "
+            "given with data=")
     files = dict(o.partition('=')[::2] for o in rest.split(',') if o)
     known = tasks[key].splits
     if any(s not in known or not f for s,f in files.items()):

@@ -44,7 +44,8 @@ def choose_columns(
 ) -> tuple: # (names of the texts), name of the label
     "Find the columns of texts and labels."
     names,known = list(table.columns),', '.join(table.columns)
-    text = [t.strip() for t in text.split(',')] if isinstance(text, str) else list(text) if isinstance(text, (list,tuple)) else [text] if text else []
+    if isinstance(text, str): text = [t.strip() for t in text.split(',')]
+    elif not isinstance(text, (list,tuple)): text = [text] if text else []
     absent = [n for n in (*text,*([label] if label else [])) if n not in names]
     if absent: raise ValueError(f"{table.name}: no column {absent[0]!r}; columns there: {known}")
     if len(text)>2: raise ValueError(f"text={','.join(text)}: a task has one or two columns of text")
@@ -101,7 +102,8 @@ def find_labels(
     if regression or (regression is None and is_score(values)): return ()
     counts = Counter(values)
     if not counts: raise ValueError(f"{table.name} has no rows")
-    if len(counts)<2: raise ValueError(f"{table.name}: column {column!r} holds one label only ({values[0]!r}): there is nothing to tell apart")
+    if len(counts)<2:
+        raise ValueError(f"{table.name}: column {column!r} holds one label only ({values[0]!r}): there is nothing to tell apart")
     if len(counts)>len(values)/2:
         raise ValueError(f"{table.name}: {len(counts):,} different labels in {len(values):,} rows, the first is {values[0][:60]!r}: "
             f"is {column!r} the right column? For scores pass regression=True")
@@ -145,7 +147,8 @@ def split_rows(rows:TextSplit, by_label:bool, share:float) -> dict:
     return dict(train=rows.take(~held), dev=rows.take(held))
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #e2cd7acc
-_metrics = {1:('spearman','pearson'), 2:('accuracy','f1','mcc','macro_f1'), 3:('accuracy','macro_f1','mcc')} # by the number of labels, 3 for more
+# by the number of labels, 3 for more
+_metrics = {1:('spearman','pearson'), 2:('accuracy','f1','mcc','macro_f1'), 3:('accuracy','macro_f1','mcc')}
 
 def own_metrics(
     n_labels:int, # 0: scores
@@ -154,7 +157,8 @@ def own_metrics(
     "What is computed for a task of one's own."
     known = _metrics[min(max(n_labels, 1), 3)]
     if metric is None: return known[:2]
-    if metric not in known: raise ValueError(f"metric={metric!r} is unknown for {f'{n_labels} labels' if n_labels else 'scores'}: choose {', '.join(known)}")
+    if metric not in known:
+        raise ValueError(f"metric={metric!r} is unknown for {f'{n_labels} labels' if n_labels else 'scores'}: choose {', '.join(known)}")
     return metric,*(m for m in known[:2] if m!=metric)
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #8e9ebe75
@@ -183,7 +187,8 @@ def table_rows(
 ) -> TextSplit:
     "Texts and labels of a table; empty cells and unknown labels are refused."
     for c in (*task.text,task.label):
-        if c not in table.columns: raise ValueError(f"{table.name}: no column {c!r}, as in the training rows; columns there: {', '.join(table.columns)}")
+        if c not in table.columns:
+            raise ValueError(f"{table.name}: no column {c!r}, as in the training rows; columns there: {', '.join(table.columns)}")
         need_cells(table, c, 'label' if c==task.label else 'text')
     kind = kind_of(task)
     return (kind.any_scale if any_scale else kind).read(table)

@@ -65,7 +65,8 @@ def task_learner(
     dls = task_loaders(data, feats, cfg, seed, device)
     cbs = [CountSteps(),ClipGrads(cfg.clip),LossesToHost(),*([SumLoss()] if cfg.sum_loss else []),*precision_cbs(cfg.precision, device)]
     optim = dict(opt_func=partial(make_opt, cfg=cfg), splitter=layer_groups, lr=cfg.lr, wd_bn_bias=True)
-    learn = Learner(dls, kind.model(electra, cfg.dropout, cfg.pooling).to(device), loss_func=kind.loss, metrics=kind.table_metrics(), cbs=cbs, **optim)
+    learn = Learner(dls, kind.model(electra, cfg.dropout, cfg.pooling).to(device), loss_func=kind.loss, metrics=kind.table_metrics(),
+        cbs=cbs, **optim)
     learn.recorder.smooth_loss = SmoothLoss()
     return learn
 

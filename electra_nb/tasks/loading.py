@@ -31,7 +31,8 @@ def read_split(
     name,lines = Path(path).name,[l.split('\t') for l in read_lines(path, cut_long=False)]
     if not lines or not any(c.strip() for c in lines[0]): raise ValueError(f"{path} is empty")
     names,named = column_names(task, lines[0], name)
-    if labelled and task.label not in names: raise ValueError(f"{path}: no column {task.label!r}; the first line has: {', '.join(names)[:200]}")
+    if labelled and task.label not in names:
+        raise ValueError(f"{path}: no column {task.label!r}; the first line has: {', '.join(names)[:200]}")
     wanted = {c:names.index(c) for c in (*task.text,task.label) if c in names}
     need = max(wanted.values())+1
     rows = [(i,cells) for i,cells in enumerate(lines, 1) if len(cells)>=need][named:]
@@ -45,7 +46,8 @@ def check_count(data:TaskData, split:str) -> None:
     "Refuse an official file with another number of rows."
     rows,n = data.splits[split],data.task.splits[split].n
     if n is None or abs(len(rows)-n)<=(n//10_000 if split=='train' else 0): return
-    raise ValueError(f"{data.name}: {rows.source} has {len(rows):,} rows, the official {split} has {n:,}: the file is cut short or another one. "
+    raise ValueError(f"{data.name}: {rows.source} has {len(rows):,} rows, the official {split} has {n:,}: the file is cut short or "
+        "another one. "
         f"To use it all the same, name it: {data.name}:{split}={rows.source}")
 
 def task_folder(task:Task, glue_dir:str) -> Path:
@@ -111,7 +113,8 @@ def from_hub(
         try: ds = load_dataset(repo, config, split=split)
         except (OSError,RuntimeError,ValueError) as e:
             why = f'{type(e).__name__}: {str(e).splitlines()[0]}'
-            raise ConnectionError(f"{repo} ({config}, {split}) could not be loaded ({why}). Without a network, pass glue_dir= with a folder in GLUE's layout.") from e
+            raise ConnectionError(f"{repo} ({config}, {split}) could not be loaded ({why}). Without a network, pass glue_dir= with "
+                "a folder in GLUE's layout.") from e
         data.splits[s] = kind_of(task).read(hub_table(ds, task, f'{repo}:{config}:{split}'), labelled=False)
         check_count(data, s)
     return data

@@ -53,7 +53,8 @@ def _f1(y, pred): return np.nan_to_num(_f1s(y, pred)[1])
 def _macro_f1(y, pred): return np.nanmean(_f1s(y, pred))
 
 # %% ../../nbs/6_tasks/04_scores.ipynb #2fd0578b
-scorers = dict(accuracy=_accuracy, mcc=_mcc, f1=_f1, macro_f1=_macro_f1, spearman=partial(correlation, spearmanr), pearson=partial(correlation, pearsonr))
+scorers = dict(accuracy=_accuracy, mcc=_mcc, f1=_f1, macro_f1=_macro_f1, spearman=partial(correlation, spearmanr),
+    pearson=partial(correlation, pearsonr))
 
 # %% ../../nbs/6_tasks/04_scores.ipynb #3edd1ea4
 def score(

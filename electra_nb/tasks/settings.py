@@ -27,7 +27,7 @@ class FinetuneConfig(OptimConfig):
     warmup:float=0.1 # share of the run, or from 1 on steps, over which the rate rises (Table 7)
     wd:float=0.01 # decoupled weight decay (original code; Table 7 says 0)
     dropout:float=0.1 # in the encoder and before the head (Table 7)
-    pooling:str='cls' # vector of a text: 'cls' (original code), 'mean', 'max', 'cls+mean', or 'layers': the means of all layers (`tasks.pooling`)
+    pooling:str='cls' # vector of a text: 'cls' (original code), 'mean', 'max', 'cls+mean', 'layers': means of all layers
     attention_dropout:float=0.1 # on attention weights (Table 7)
     sum_loss:bool=True # differentiate the sum over a batch (original code); False: the mean
     swap_pairs:bool=True # train on both orders where the task allows it (original code)
@@ -56,13 +56,15 @@ def check_finetune_config(cfg:FinetuneConfig) -> FinetuneConfig:
     return cfg
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #b81edcdd
-_by_width = {1024:dict(lr=5e-5, layer_decay=.9), 768:dict(lr=1e-4), 128:{}, 0:dict(lr=5e-4, layer_decay=1., pooling='mean', threads=1)} # Table 7; the last is ours
+_by_width = {1024:dict(lr=5e-5, layer_decay=.9), 768:dict(lr=1e-4), 128:{}, # Table 7
+    0:dict(lr=5e-4, layer_decay=1., pooling='mean', threads=1)} # other widths: ours
 
-_aliases = dict(learning_rate='lr', num_train_epochs='epochs', n_epochs='epochs', max_steps='epochs', num_train_steps='epochs', num_warmup_steps='warmup',
-    model_dir='out', train_batch_size='bs', per_device_train_batch_size='bs', batch_size='bs', max_seq_length='max_len', max_length='max_len',
-    group_by_length='batches', weight_decay='wd', weight_decay_rate='wd', warmup_proportion='warmup', warmup_ratio='warmup',
-    layerwise_lr_decay='layer_decay', max_grad_norm='clip', double_unordered='swap_pairs', adam_epsilon='eps', num_trials='runs', task_names='tasks',
-    output_dir='out', hidden_dropout_prob='dropout', model_name='model', n_runs='runs')
+_aliases = dict(learning_rate='lr', num_train_epochs='epochs', n_epochs='epochs', max_steps='epochs', num_train_steps='epochs',
+    num_warmup_steps='warmup', warmup_proportion='warmup', warmup_ratio='warmup', weight_decay='wd', weight_decay_rate='wd',
+    train_batch_size='bs', per_device_train_batch_size='bs', batch_size='bs', max_seq_length='max_len', max_length='max_len',
+    group_by_length='batches', layerwise_lr_decay='layer_decay', max_grad_norm='clip', double_unordered='swap_pairs',
+    adam_epsilon='eps', hidden_dropout_prob='dropout', num_trials='runs', n_runs='runs', task_names='tasks', model_name='model',
+    model_dir='out', output_dir='out')
 
 def finetune_config(
     shape:ElectraConfig, # of the encoder

@@ -84,7 +84,7 @@ def save_classifier(
     task:Task,
     about:dict=None, # JSON-able; written as task.json
 ) -> None:
-    "Save for `AutoModelForSequenceClassification`, with the trained head beside it; and with its class, for another pooling than 'cls' (`tasks.pooling`)."
+    "Save for `AutoModelForSequenceClassification`, with the trained head beside it, and with its class where `tasks.pooling` defines it."
     head = {k:v.detach().contiguous().cpu() for k,v in model.head.state_dict().items()}
     def write(tmp):
         save_tower(to_hf(model, task), tmp, tok)

@@ -50,7 +50,9 @@ def mixture(
 ) -> Corpus:
     "Several corpora, one after the other."
     for c,w in parts:
-        if isinstance(w, bool) or not 0<w<=1000: raise ValueError(f"the weight of {c.name!r} is {w!r}: it is how often each document is read in a pass, a number above 0 and up to 1000")
+        if isinstance(w, bool) or not 0<w<=1000:
+            raise ValueError(f"the weight of {c.name!r} is {w!r}: it is how often each document is read in a pass, a number above 0 "
+                "and up to 1000")
     def read():
         for c,w in parts: yield from _weighted(c, w)
     sizes = [c.n_bytes for c,_ in parts]
@@ -70,7 +72,8 @@ def _is_path(s):
     if len(s)>1000 or '\n' in s or not any(map(str.isalnum, s)): return False
     if os.path.lexists(os.path.expanduser(s)): return True
     if re.search(r'\s', s): return False
-    return s.startswith(('/','./','../','~/')) or bool({x.lower() for x in Path(s).suffixes} & set(suffixes)) or (glob.has_magic(s) and '/' in s)
+    ending = {x.lower() for x in Path(s).suffixes} & set(suffixes)
+    return s.startswith(('/','./','../','~/')) or bool(ending) or (glob.has_magic(s) and '/' in s)
 
 def _names_source(x):
     "Whether an item of a list is a source of texts rather than a text."
@@ -81,7 +84,8 @@ def _names_source(x):
 def _list_of_sources(items):
     "True for a list of sources, False for one of texts; an error if it is both."
     if items and all(isinstance(x, list) for x in items):
-        raise ValueError("this is a list of lists. If each is a document, join its sentences into a string, '\\n'.join(sentences); if each is a corpus, pass pairs with weights, [(texts, 1), …]")
+        raise ValueError("this is a list of lists. If each is a document, join its sentences into a string, '\\n'.join(sentences); "
+            "if each is a corpus, pass pairs with weights, [(texts, 1), …]")
     first = {True:None, False:None}
     for x in items:
         named = _names_source(x)
@@ -89,7 +93,8 @@ def _list_of_sources(items):
     if first[True] is None: return bool(items) and all(isinstance(x, str) and _is_hub_name(x) for x in items)
     rest = [x for x in items if not _names_source(x)] if first[False] is not None else []
     if all(isinstance(x, str) and _is_hub_name(x) for x in rest): return True
-    raise ValueError(f"a list is either texts or sources, but {str(first[True])[:60]!r} is a path, a name or a collection of texts, and {str(first[False])[:60]!r} is not. "
+    raise ValueError(f"a list is either texts or sources, but {str(first[True])[:60]!r} is a path, a name or a collection of texts, "
+        f"and {str(first[False])[:60]!r} is not. "
         "Mend the name; or, if all are texts, pass a generator, (t for t in texts), whose strings are always texts")
 
 # %% ../../nbs/1_text/06_corpus.ipynb #33305ad6
@@ -113,7 +118,8 @@ def _from_name(name, get, text_column, whole_files):
     parts = [p.strip() for p in name.split(',') if p.strip()]
     if len(parts)>1 and all(_names_source(p) or _is_hub_name(p) for p in parts): return get(parts)
     if _is_hub_name(name): return hub_corpus(name, text_column)
-    raise FileNotFoundError(f"no corpus {name!r}: it is no file, folder or glob here, and no known name ({', '.join(('builtin',*corpora))}). "
+    raise FileNotFoundError(f"no corpus {name!r}: it is no file, folder or glob here, and no known name "
+        f"({', '.join(('builtin',*corpora))}). "
         "A data set of the Hugging Face hub is written user/name.")
 
 # %% ../../nbs/1_text/06_corpus.ipynb #cf600ebc
@@ -123,7 +129,8 @@ def _weights(source):
     if not isinstance(pairs, (list,tuple)): return None
     ok = bool(pairs) and all(isinstance(p, tuple) and len(p)==2 and isinstance(p[1], (int,float)) for p in pairs)
     if isinstance(source, dict) and not ok:
-        raise ValueError("a dictionary is a mixture of corpora with their weights, such as {'wikipedia': 1, 'books/': 2.5}; texts are passed as a list")
+        raise ValueError("a dictionary is a mixture of corpora with their weights, such as {'wikipedia': 1, 'books/': 2.5}; texts "
+            "are passed as a list")
     return pairs if ok else None
 
 # %% ../../nbs/1_text/06_corpus.ipynb #f905d5e5
@@ -139,7 +146,7 @@ def _resolve(source, text_column, whole_files):
     return mixture([(get(s),w) for s,w in pairs])
 
 def get_corpus(
-    source=None, # None: built-in; file, folder, glob or name; data set, data frame or strings; a list of these, or a dict with weights: a mixture
+    source=None, # None: built-in; file, folder, glob, name, data set, data frame or strings; several of these as a list or dict: a mixture
     text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet, data sets and data frames
     whole_files:bool=False, # one document a text file
 ) -> Corpus:

@@ -24,7 +24,8 @@ def _dataset_docs(ds, text_column, where):
 def _one_split(ds):
     "The training split of a `DatasetDict`; a `Dataset` as it is."
     if not isinstance(ds, dict): return ds
-    if len(ds)>1 and 'train' not in ds: raise ValueError(f"this DatasetDict has no split 'train', but {', '.join(ds)}: pass one of them, such as ds[{next(iter(ds))!r}]")
+    if len(ds)>1 and 'train' not in ds:
+        raise ValueError(f"this DatasetDict has no split 'train', but {', '.join(ds)}: pass one of them, such as ds[{next(iter(ds))!r}]")
     return ds['train'] if 'train' in ds else next(iter(ds.values()))
 
 # %% ../../nbs/1_text/04_hub.ipynb #1d90a69e
@@ -33,7 +34,8 @@ def is_table(
 ) -> bool: # it is a data set or a data frame
     "Whether an object is a table of `datasets` or pandas."
     classes = {(c.__module__.split('.')[0],c.__name__) for c in type(source).__mro__}
-    return bool(classes & {('datasets','Dataset'), ('datasets','DatasetDict'), ('datasets','IterableDataset'), ('datasets','IterableDatasetDict'), ('pandas','DataFrame')})
+    return bool(classes & {('datasets','Dataset'), ('datasets','DatasetDict'), ('datasets','IterableDataset'),
+        ('datasets','IterableDatasetDict'), ('pandas','DataFrame')})
 
 def table_corpus(
     table, # `datasets.Dataset`, `DatasetDict` or pandas data frame
@@ -42,7 +44,8 @@ def table_corpus(
 ) -> Corpus:
     "A corpus of a table in memory or of one that is mapped into it."
     if type(table).__name__.startswith('Iterable'):
-        raise ValueError(f"a streamed data set can be read only once: pass its texts, (row[{text_column!r}] for row in ds), which are then kept in a temporary file, or download it")
+        raise ValueError(f"a streamed data set can be read only once: pass its texts, (row[{text_column!r}] for row in ds), which "
+            "are then kept in a temporary file, or download it")
     if hasattr(table, 'iloc'):
         names = list(table.columns)
         if text_column not in names: need_text(None, text_column, 'the data frame', names)
@@ -52,7 +55,8 @@ def table_corpus(
     return counted(name, lambda: _dataset_docs(ds, text_column, 'data set'), ['text_column'])
 
 # %% ../../nbs/1_text/04_hub.ipynb #3fe9f60b
-def is_saved(path:Path) -> bool: return (path/'dataset_dict.json').is_file() or all((path/f).is_file() for f in ('state.json','dataset_info.json'))
+def is_saved(path:Path) -> bool:
+    return (path/'dataset_dict.json').is_file() or all((path/f).is_file() for f in ('state.json','dataset_info.json'))
 
 def saved_corpus(
     path:Path, # folder written by `save_to_disk`
@@ -65,8 +69,9 @@ def saved_corpus(
 # %% ../../nbs/1_text/04_hub.ipynb #415e7ac0
 bert_uncased = 'google-bert/bert-base-uncased' # the vocabulary of the original models
 
+# name -> (source, tokenizer)
 corpora = dict(openwebtext=('Skylion007/openwebtext', bert_uncased), wikipedia=('wikimedia/wikipedia:20231101.en', bert_uncased),
-    bookcorpus=('lucadiliello/bookcorpusopen', bert_uncased), wikibooks=(['wikipedia','bookcorpus'], bert_uncased)) # name -> (source, tokenizer)
+    bookcorpus=('lucadiliello/bookcorpusopen', bert_uncased), wikibooks=(['wikipedia','bookcorpus'], bert_uncased))
 
 # %% ../../nbs/1_text/04_hub.ipynb #7925b4f1
 def join_rows(
@@ -95,11 +100,15 @@ def _load_dataset(path, config, split):
     if 'scripts are no longer supported' in str(error):
         try: return load_dataset(path, config or None, split=split, revision=_parquet_copy)
         except (OSError, RuntimeError, ValueError) as e:
-            raise ValueError(f"the data set {path!r} is a loading script, which `datasets` refuses to run, and the hub's Parquet copy of it could not be read "
+            raise ValueError(f"the data set {path!r} is a loading script, which `datasets` refuses to run, and the hub's Parquet "
+                "copy of it could not be read "
                 f"({_why(e)}). Take a data set of Parquet files; a short name is changed in text.hub.corpora.") from e
     if type(error).__name__=='DatasetNotFoundError':
-        raise ValueError(f"there is no data set {path!r} on the hub, or it is not open to you ({_why(error)}). Check the name; log in with `hf auth login` if it asks for that.") from error
-    if isinstance(error, ValueError): raise ValueError(f"the data set {path!r} could not be loaded ({_why(error)}). If it has several configurations, name one: {path}:NAME") from error
+        raise ValueError(f"there is no data set {path!r} on the hub, or it is not open to you ({_why(error)}). Check the name; log "
+            "in with `hf auth login` if it asks for that.") from error
+    if isinstance(error, ValueError):
+        raise ValueError(f"the data set {path!r} could not be loaded ({_why(error)}). If it has several configurations, name "
+            f"one: {path}:NAME") from error
     raise ConnectionError(f"the data set {path!r} could not be loaded ({_why(error)}). "
         "Is there a network? A local file or folder needs none.") from error
 
@@ -114,4 +123,5 @@ def hub_corpus(
     ds = _load_dataset(path, config, split)
     if text_column not in ds.column_names: need_text(None, text_column, path, ds.column_names)
     fingerprint = hash_texts([path, config, split, text_column, str(ds.info.version), ds._fingerprint])
-    return Corpus(path.split('/')[-1], lambda: _dataset_docs(ds, text_column, path), fingerprint, ds.dataset_size, uses=frozenset(['text_column']))
+    return Corpus(path.split('/')[-1], lambda: _dataset_docs(ds, text_column, path), fingerprint, ds.dataset_size,
+        uses=frozenset(['text_column']))

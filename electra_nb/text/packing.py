@@ -31,7 +31,8 @@ def check_examples_config(
         raise ValueError(f"max_len={cfg.max_len} must be a whole number of ids from 8 to 65535, such as 128")
     for k,p in dict(single_prob=cfg.single_prob, short_prob=cfg.short_prob).items():
         if not 0<=p<=1: raise ValueError(f"{k}={p} is a chance: pass a number from 0 to 1")
-    if not 0<cfg.valid<=.5: raise ValueError(f"valid={cfg.valid} is the share of documents held out: pass a number above 0 and up to 0.5, such as 0.01")
+    if not 0<cfg.valid<=.5:
+        raise ValueError(f"valid={cfg.valid} is the share of documents held out: pass a number above 0 and up to 0.5, such as 0.01")
     return cfg
 
 # %% ../../nbs/1_text/09_packing.ipynb #8b6c401c

@@ -72,15 +72,18 @@ def check_vocab_options(
     fixed = ('vocab_size',) if str(source).endswith('.txt') else ('vocab_size','lower','strip_accents')
     idle = [k for k in fixed if given.get(k) is not None]
     if source is None or not idle: return
-    raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r}: leave one of them out, or pass another tokenizer=")
+    raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r}: leave one of them out, or pass "
+        "another tokenizer=")
 
 # %% ../../nbs/1_text/13_prepare.ipynb #17f7a3e6
 def _log_stats(stats, n_valid, valid):
     seen = f"; read {stats['epochs']:.2g} times" if 'epochs' in stats else ''
-    logger.info(f"text: {stats['documents']:,} documents, {stats['tokens']:,} tokens in {stats['rows']:,} rows; {stats['cut_off']:.1%} cut off, "
+    logger.info(f"text: {stats['documents']:,} documents, {stats['tokens']:,} tokens in {stats['rows']:,} rows; "
+        f"{stats['cut_off']:.1%} cut off, "
         f"{stats['padding']:.1%} padding, {stats['unk']:.2%} [UNK]{seen}; {n_valid:,} rows held out")
     if n_valid>=32: return
-    logger.info(f'few rows are held out, so the figures on them will be noisy; more text, or a larger share than valid={valid:g}, holds out more')
+    logger.info(f'few rows are held out, so the figures on them will be noisy; more text, or a larger share than valid={valid:g}, '
+        'holds out more')
 
 # %% ../../nbs/1_text/13_prepare.ipynb #f6066cc6
 def prepare(

@@ -56,8 +56,8 @@ def _encoding(head):
     return 'utf-16' if head.count(0)>len(head)/4 else ''
 
 # %% ../../nbs/1_text/01_reading.ipynb #ca59521c
-_others = {b'\x1f\x8b':('a gzip file','let its name end in .gz, or unpack it if it is an archive'), b'\xfd7zXZ':('an xz file','let its name end in .xz'),
-    b'BZh':('a bzip2 file','let its name end in .bz2'),
+_others = {b'\x1f\x8b':('a gzip file','let its name end in .gz, or unpack it if it is an archive'),
+    b'\xfd7zXZ':('an xz file','let its name end in .xz'), b'BZh':('a bzip2 file','let its name end in .bz2'),
     b'(\xb5/\xfd':('a zstd file','let its name end in .zst'), b'PAR1':('a Parquet file','let its name end in .parquet'),
     b'PK\3\4':('a zip archive','unpack it and pass the folder'), b'%PDF-':('a PDF file','extract its text first')}
 
@@ -86,7 +86,8 @@ def _pieces(path, stream, cut_long):
     while line := rest+stream.readline(max_chars if cut_long else max_record+1):
         rest,n = b'',n+1
         if not cut_long and len(line)>max_record:
-            raise ValueError(f"{path}:{n}: a record of more than {max_record>>20} MB. Is there one record a line? Cut long texts into several.")
+            raise ValueError(f"{path}:{n}: a record of more than {max_record>>20} MB. Is there one record a line? Cut long texts "
+                "into several.")
         if cut_long and len(line)>=max_chars and not line.endswith(b'\n'):
             cut = _cut_at(line)
             line,rest = line[:cut],line[cut:]
@@ -125,7 +126,9 @@ def _marked_lines(path, whole_file):
     tagged = None # decided by the first line with text
     for line in map(str.strip, read_lines(path)):
         if tagged is None and line: tagged = bool(_opening.fullmatch(line))
-        if tagged and whole_file: raise ValueError(f"{path}: its documents stand between tags, <doc …> and </doc>, so the file is not one document: pass whole_files=False")
+        if tagged and whole_file:
+            raise ValueError(f"{path}: its documents stand between tags, <doc …> and </doc>, so the file is not one document: pass "
+                "whole_files=False")
         if tagged: ends = line=='</doc>' or _opening.fullmatch(line)
         else: ends = not (line or whole_file)
         if ends: yield None
@@ -159,7 +162,8 @@ def file_kind(
     path:Path,
 ) -> str: # its suffix without that of a compression; '.txt' or '.jsonl' for a file of WikiExtractor
     "How a file is read."
-    if not _extracted.fullmatch(path.name.split('.')[0]): return next((s for s in map(str.lower, reversed(path.suffixes)) if s not in openers), '')
+    if not _extracted.fullmatch(path.name.split('.')[0]):
+        return next((s for s in map(str.lower, reversed(path.suffixes)) if s not in openers), '')
     with explain_damage(path), _open(path) as f: return '.jsonl' if f.peek(512).lstrip().startswith(b'{') else '.txt'
 
 # %% ../../nbs/1_text/01_reading.ipynb #db0fe23b
@@ -171,7 +175,8 @@ def _walk(folder, once=False):
     for at,dirs,files in os.walk(folder, followlinks=True, onerror=_stop):
         dirs.sort()
         real = os.path.realpath(at)
-        if once and real in seen: raise ValueError(f"{at} leads to a folder that was met before, so ** would read it twice or for ever: pass the folder instead")
+        if once and real in seen:
+            raise ValueError(f"{at} leads to a folder that was met before, so ** would read it twice or for ever: pass the folder instead")
         if real in seen: dirs.clear()
         else: yield from (Path(at)/f for f in files)
         seen.add(real)
@@ -197,5 +202,7 @@ def find_files(
     archives = [p for p in found if p.suffix and file_kind(p) in ('.tar','.tgz','.zip','.7z','.rar')]
     if archives: raise ValueError(f"{archives[0]} is an archive: unpack it and pass the folder")
     if found: return list(map(_readable, found))
-    if path.is_dir(): raise ValueError(f"{source} has no file that can be read: {', '.join(suffixes)}, also compressed as .gz, .bz2, .xz or .zst, are looked for")
+    if path.is_dir():
+        raise ValueError(f"{source} has no file that can be read: {', '.join(suffixes)}, also compressed as .gz, .bz2, .xz or .zst, "
+            "are looked for")
     raise FileNotFoundError(f"no file, folder or glob {str(source)!r} (looked from {Path.cwd().name}/)")

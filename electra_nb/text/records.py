@@ -24,9 +24,11 @@ def need_text(
 ) -> str:
     "The text of a record, or an error that names its place."
     if isinstance(value, str): return value if value.isascii() else _half.sub('\ufffd', value)
-    if value is None and column in known: raise ValueError(f"{where}: no text in column {column!r}: it is null there. Fill it or leave the row out")
+    if value is None and column in known:
+        raise ValueError(f"{where}: no text in column {column!r}: it is null there. Fill it or leave the row out")
     found = 'nothing' if value is None else type(value).__name__
-    raise ValueError(f"{where}: no text in column {column!r} (found {found}); columns there: {', '.join(map(str,known))}. Name the right one with text_column=.")
+    raise ValueError(f"{where}: no text in column {column!r} (found {found}); columns there: {', '.join(map(str,known))}. Name the "
+        "right one with text_column=.")
 
 # %% ../../nbs/1_text/02_records.ipynb #095c379b
 def jsonl_docs(
@@ -53,7 +55,8 @@ def _cells(path):
     reader = csv.reader(chain([head], lines), delimiter=max(',;\t|', key=head.count), strict=True)
     try: yield from ((reader.line_num,cells) for cells in reader if cells)
     except csv.Error as e:
-        raise ValueError(f"{path}:{reader.line_num}: {e}. A quote that opens a cell must close it, and quotes inside are doubled.") from None
+        raise ValueError(f"{path}:{reader.line_num}: {e}. A quote that opens a cell must close it, and quotes inside "
+            "are doubled.") from None
 
 def table_docs(
     path:Path, # .csv or .tsv; may be compressed
@@ -66,7 +69,8 @@ def table_docs(
     at = names.index(text_column)
     for i,cells in records:
         if len(cells)!=len(names):
-            raise ValueError(f"{path}:{i}: {len(cells)} cells, but the first line names {len(names)} columns. A text with the separator in it needs quotes, in a .csv file.")
+            raise ValueError(f"{path}:{i}: {len(cells)} cells, but the first line names {len(names)} columns. A text with the "
+                "separator in it needs quotes, in a .csv file.")
         if cells[at].strip(): yield cells[at]
 
 # %% ../../nbs/1_text/02_records.ipynb #df3021bc
@@ -77,7 +81,8 @@ def _explain_parquet(path):
     except (OSError, pa.ArrowException, UnicodeDecodeError) as e:
         if getattr(e, 'errno', None): raise
         first_line = str(e).splitlines()[0]
-        raise ValueError(f"{path}: not a whole Parquet file with text ({first_line}). Fetch or write it again, or take it out of the corpus.") from None
+        raise ValueError(f"{path}: not a whole Parquet file with text ({first_line}). Fetch or write it again, or take it out "
+            "of the corpus.") from None
 
 # %% ../../nbs/1_text/02_records.ipynb #11aacee1
 def _column_bytes(path, text_column):

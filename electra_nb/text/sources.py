@@ -34,7 +34,8 @@ def _state(path): return (s := os.stat(path)).st_size,s.st_mtime_ns
 def _check_state(path, state):
     try: same = _state(path)==state
     except FileNotFoundError: same = False
-    if not same: raise ValueError(f"{path} has changed since this corpus was made: start again, and leave its files alone until they have been read")
+    if not same:
+        raise ValueError(f"{path} has changed since this corpus was made: start again, and leave its files alone until they have been read")
 
 def _watched(path, state, docs):
     "The documents of a file that must stay as it is."
@@ -70,8 +71,9 @@ def _strings(docs):
         try: d = next(docs)
         except StopIteration: return
         except Exception as e: raise ValueError(f"document {i} of the corpus could not be read ({type(e).__name__}: {e})") from e
-        if not isinstance(d, str): raise ValueError(f"document {i} of the corpus is {type(d).__name__} (found {str(d)[:40]!r}), not a string: "
-            "pass the texts alone, such as [row['text'] for row in rows]")
+        if not isinstance(d, str):
+            raise ValueError(f"document {i} of the corpus is {type(d).__name__} (found {str(d)[:40]!r}), not a string: "
+                "pass the texts alone, such as [row['text'] for row in rows]")
         yield need_text(d, '', '', ())
 
 # %% ../../nbs/1_text/03_sources.ipynb #7e7ac777
@@ -111,6 +113,7 @@ def iterable_corpus(
     name:str='texts', # for the run folder
 ) -> Corpus:
     "A corpus of Python strings."
-    if not isinstance(docs, Iterable) or isinstance(docs, dict): raise ValueError(f"a corpus is an iterable of strings, a path or a name, not {type(docs).__name__}")
+    if not isinstance(docs, Iterable) or isinstance(docs, dict):
+        raise ValueError(f"a corpus is an iterable of strings, a path or a name, not {type(docs).__name__}")
     read = _spool(docs) if iter(docs) is docs else lambda: _strings(docs)
     return counted(name, read)

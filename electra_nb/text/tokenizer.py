@@ -11,7 +11,8 @@ import json, os, re, unicodedata, warnings
 from collections.abc import Callable, Iterable
 from ..files import hash_texts
 from .reading import read_lines
-from .vocabulary import bert_tokenizer, max_word, sample_texts, special_tokens, tiny_tokenizer, train_tokenizer, VocabConfig, wordpiece # chkstyle: ignore (two only pass through)
+from .vocabulary import bert_tokenizer, max_word, sample_texts, special_tokens, train_tokenizer, VocabConfig
+from .vocabulary import tiny_tokenizer, wordpiece # chkstyle: ignore (they only pass through)
 from itertools import islice
 from pathlib import Path
 from tokenizers import Tokenizer
@@ -27,8 +28,9 @@ def _failure(backend, lines, error):
         except (KeyboardInterrupt,SystemExit): raise
         except BaseException: return True
     line = next(filter(fails, lines), '')
-    return (f"the tokenizer fails on the text {line[:60]!r} of {len(line):,} characters ({type(error).__name__}: {' '.join(str(error).split())[:150]}). "
-        "A regular expression in its tokenizer.json that repeats a repetition, such as (x+x+)+y, does that: change it, or take another tokenizer")
+    return (f"the tokenizer fails on the text {line[:60]!r} of {len(line):,} characters ({type(error).__name__}: "
+        f"{' '.join(str(error).split())[:150]}). A regular expression in its tokenizer.json that repeats a repetition, such as "
+        "(x+x+)+y, does that: change it, or take another tokenizer")
 
 def line_encoder(
     tok:PreTrainedTokenizerFast,
@@ -57,7 +59,8 @@ max_size = 100_000_000 # bytes of a vocabulary; those of large multilingual mode
 
 def _check_size(path):
     size = path.stat().st_size
-    if size>max_size: raise ValueError(f"{path} has {size/1e6:.0f} MB; a vocabulary has {max_size/1e6:.0f} MB at most. Is this the right file?")
+    if size>max_size:
+        raise ValueError(f"{path} has {size/1e6:.0f} MB; a vocabulary has {max_size/1e6:.0f} MB at most. Is this the right file?")
 
 def _vocab_txt(path):
     "Piece -> id, from a vocab.txt."
@@ -67,7 +70,9 @@ def _vocab_txt(path):
     if missing: raise ValueError(f"{path} has no {', '.join(missing)} among its {len(pieces)} lines, of which the first is "
         f"{''.join(pieces[:1])[:40]!r}: a vocab.txt has one piece a line, and needs {', '.join(special_tokens)}")
     for i,p in enumerate(pieces):
-        if not p: raise ValueError(f"{path}:{i+1}: an empty line. The line of a piece is its id, so delete the line only if the ids of its model agree.")
+        if not p:
+            raise ValueError(f"{path}:{i+1}: an empty line. The line of a piece is its id, so delete the line only if the ids of "
+                "its model agree.")
         if p in ids: raise ValueError(f"{path}:{i+1}: {p!r} stands in line {ids[p]+1} too, and a piece has one id: "
             "name one of the two otherwise, such as [unused1]")
         ids[p] = i
@@ -79,7 +84,8 @@ def _check_ids(path):
     vocab,tokens = json.loads(path.read_text(encoding='utf-8'))['model'].get('vocab'),{}
     if not isinstance(vocab, dict): return
     for t,i in vocab.items():
-        if tokens.setdefault(i, t)!=t: raise ValueError(f"{path}: the tokens {tokens[i]!r} and {t!r} have the same id, {i}: give each its own")
+        if tokens.setdefault(i, t)!=t:
+            raise ValueError(f"{path}: the tokens {tokens[i]!r} and {t!r} have the same id, {i}: give each its own")
 
 def _tokenizer_json(path):
     try: backend = Tokenizer.from_file(str(path))
@@ -119,7 +125,8 @@ def load_tokenizer(
     nowhere = f"no tokenizer in {name!r}: it is no file or folder here, and"
     if not re.fullmatch(r'\w[\w.-]*(/[\w.-]+)?', name): raise ValueError(f"{nowhere} no name on the hub (user/name)")
     try: return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-    except (OSError,ValueError) as e: raise ValueError(f"{nowhere} it could not be had from the hub ({type(e).__name__}: {str(e).splitlines()[0]})") from e
+    except (OSError,ValueError) as e:
+        raise ValueError(f"{nowhere} it could not be had from the hub ({type(e).__name__}: {str(e).splitlines()[0]})") from e
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #e8d197e8
 def _missing_id(vocab):
@@ -127,7 +134,8 @@ def _missing_id(vocab):
     ids = set(vocab.values())
     missing = next((i for i in range(len(ids)) if i not in ids), None)
     if missing is None: return ''
-    return f"the tokenizer has {len(ids)} different ids but the highest is {max(ids)}, and no token has id {missing}: ids must be 0 to {len(ids)-1}, each used once"
+    return (f"the tokenizer has {len(ids)} different ids but the highest is {max(ids)}, and no token has id {missing}: ids must be "
+        f"0 to {len(ids)-1}, each used once")
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #19fbd2e9
 def _smoke_test(tok):
@@ -146,7 +154,8 @@ def check_tokenizer(
     "Refuse a tokenizer that cannot be used for ELECTRA."
     if not getattr(tok, 'is_fast', False):
         what = 'a slow (pure Python) tokenizer' if hasattr(tok, 'is_fast') else 'no tokenizer of transformers'
-        raise ValueError(f"{type(tok).__name__} is {what}: a fast one is needed, such as AutoTokenizer gives, or PreTrainedTokenizerFast(tokenizer_object=...)")
+        raise ValueError(f"{type(tok).__name__} is {what}: a fast one is needed, such as AutoTokenizer gives, or "
+            "PreTrainedTokenizerFast(tokenizer_object=...)")
     missing = [n for n in ('pad','unk','cls','sep','mask') if getattr(tok, f'{n}_token_id') is None]
     if missing:
         names = ', '.join(f'[{n.upper()}]' for n in missing)
@@ -181,8 +190,11 @@ def warn_misfit(
 ) -> list: # warnings in words; empty if all is well
     "Say in words what a report means."
     out,unk,lost = [],report['unk_share'],report['accents_lost']
-    if unk>.02: out.append(f"{unk:.0%} of the tokens are [UNK]: this vocabulary is not for this text. Train one (tokenizer=None) or choose another.")
-    if lost>.005: out.append(f"{lost:.1%} of the letters lose their accent. For a language in which accents matter, pass strip_accents=False.")
+    if unk>.02:
+        out.append(f"{unk:.0%} of the tokens are [UNK]: this vocabulary is not for this text. Train one (tokenizer=None) or "
+            "choose another.")
+    if lost>.005:
+        out.append(f"{lost:.1%} of the letters lose their accent. For a language in which accents matter, pass strip_accents=False.")
     return out
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #cbf68360
@@ -197,7 +209,9 @@ def get_tokenizer(
     else: tok = source
     check_tokenizer(tok)
     report = coverage_report(tok, sample_texts(islice(corpus or [], 2000), 500_000))
-    if report['unk_share']>.99: raise ValueError(f"{report['unk_share']:.0%} of the tokens are [UNK], so there is nothing to learn: the vocabulary is not for this text, "
-        f"or its words have more than {max_word} letters. Train a vocabulary (tokenizer=None), choose another, or put blanks between words")
+    if report['unk_share']>.99:
+        raise ValueError(f"{report['unk_share']:.0%} of the tokens are [UNK], so there is nothing to learn: the vocabulary is not "
+            f"for this text, or its words have more than {max_word} letters. Train a vocabulary (tokenizer=None), choose another, or "
+            "put blanks between words")
     for w in warn_misfit(report): warnings.warn(w, stacklevel=2)
     return tok

@@ -70,7 +70,9 @@ def wordpiece(
     min_frequency:int=2, # pieces rarer than this are not made
 ) -> PreTrainedTokenizerFast:
     "Train a BERT-style WordPiece tokenizer; the same texts always give the same vocabulary."
-    if vocab_size<100: raise ValueError(f"vocab_size={vocab_size} is too small for an alphabet and {len(special_tokens)} special tokens: ask for 100 or more")
+    if vocab_size<100:
+        raise ValueError(f"vocab_size={vocab_size} is too small for an alphabet and {len(special_tokens)} special tokens: ask "
+            "for 100 or more")
     texts,tok = list(texts),Tokenizer(models.WordPiece(unk_token='[UNK]'))
     tok.normalizer,tok.pre_tokenizer = _normalizer(lower, strip_accents),pre_tokenizers.BertPreTokenizer()
     chars = _alphabet(texts, tok.normalizer, min(1000, vocab_size//3))

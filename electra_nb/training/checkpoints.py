@@ -17,7 +17,8 @@ from pathlib import Path
 from safetensors.torch import load_file, save_file
 
 # %% ../../nbs/4_training/03_checkpoints.ipynb #36077909
-def _steps(home): return sorted((int(p.name[5:]) for p in Path(home).glob('step_*') if re.fullmatch('step_[1-9][0-9]*', p.name)), reverse=True)
+def _steps(home):
+    return sorted((int(p.name[5:]) for p in Path(home).glob('step_*') if re.fullmatch('step_[1-9][0-9]*', p.name)), reverse=True)
 
 def newest_checkpoint(
     home:str, # folder with `step_…` folders
@@ -107,7 +108,9 @@ def check_finite(
 ) -> None:
     "Refuse weights or moments that are infinite or not numbers."
     bad = [k for k,v in tensors.items() if v.is_floating_point() and not torch.isfinite(v).all()]
-    if bad: raise FloatingPointError(f"{what}: {len(bad)} tensors hold numbers that are not finite, such as {bad[0]}. Use an earlier checkpoint, or a lower lr in a new run")
+    if bad:
+        raise FloatingPointError(f"{what}: {len(bad)} tensors hold numbers that are not finite, such as {bad[0]}. Use an earlier "
+            "checkpoint, or a lower lr in a new run")
 
 # %% ../../nbs/4_training/03_checkpoints.ipynb #ecc1f209
 def checkpoint_bytes(
@@ -154,7 +157,8 @@ def load_checkpoint(
         check_finite(weights, f'{path}, {name}')
         missing,unexpected = tower.load_state_dict(weights, strict=False)
         missing = [k for k in missing if k!='generator_lm_head.weight']
-        if missing or unexpected: raise ValueError(f"{path}: {name} does not fit this model (missing {missing[:3]}, unexpected {unexpected[:3]})")
+        if missing or unexpected:
+            raise ValueError(f"{path}: {name} does not fit this model (missing {missing[:3]}, unexpected {unexpected[:3]})")
     tensors,values = load_file(Path(path)/'trainer.safetensors'),json.loads((Path(path)/'trainer.json').read_text(encoding='utf-8'))
     set_optimizer_state(model, opt, tensors)
     set_random_state(tensors, values['random'])

@@ -87,7 +87,8 @@ class KeptBytes(Callback):
         self.hooks = None
 
 # %% ../../nbs/4_training/12_clock.ipynb #10771dd8
-StepTime = namedtuple('StepTime', 'step evaluation memory checkpoint rows') # seconds an update and a batch of an evaluation, bytes, rows of an update that were timed
+# seconds of an update, seconds of a batch of an evaluation, two sizes in bytes, rows of an update that were timed
+StepTime = namedtuple('StepTime', 'step evaluation memory checkpoint rows')
 
 def median_seconds(
     f, # function without arguments; the first of three calls does not count

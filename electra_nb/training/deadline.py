@@ -21,8 +21,10 @@ def steps_for(
 ) -> int: # 1 at least
     "Whole updates that fit into some hours."
     for k,v in dict(hours=hours, seconds=seconds).items():
-        if isinstance(v, bool) or not isinstance(v, (int,float)) or not 0<v<math.inf: raise ValueError(f"{k}={v!r} must be a number above 0, such as 6")
-    if not 0<=reserve<1: raise ValueError(f"reserve={reserve} is the share of the time held back: pass a number from 0 to below 1, such as 0.03")
+        if isinstance(v, bool) or not isinstance(v, (int,float)) or not 0<v<math.inf:
+            raise ValueError(f"{k}={v!r} must be a number above 0, such as 6")
+    if not 0<=reserve<1:
+        raise ValueError(f"reserve={reserve} is the share of the time held back: pass a number from 0 to below 1, such as 0.03")
     return max(1, int(hours*3600*(1-reserve)/seconds))
 
 # %% ../../nbs/4_training/06_deadline.ipynb #296e13d5
@@ -83,7 +85,8 @@ def too_long(
 ) -> str: # a sentence; empty if the run is not too long
     "Say when a run ends, if that is more than two days away or the text is read more than 1,000 times."
     if seconds<=2*86400 and times<=1000: return ''
-    return (f"the run will end about {end_time(seconds):%Y-%m-%d %H:%M}, in {duration(seconds)}, and will have read the text {times:,.0f} times by then. "
+    return (f"the run will end about {end_time(seconds):%Y-%m-%d %H:%M}, in {duration(seconds)}, and will have read the text "
+        f"{times:,.0f} times by then. "
         "If that is too much, stop it and pass hours=, such as hours=12: then it ends in time, with its schedule cut to fit")
 
 # %% ../../nbs/4_training/06_deadline.ipynb #1faaae8c

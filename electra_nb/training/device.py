@@ -84,7 +84,8 @@ def precision_cbs(
     if precision in ('bf16','fp16') and device.type!='cuda':
         raise ValueError(f"precision={precision!r} needs a GPU: on a {device.type.upper()} it would be slower than 'fp32'")
     has_bf16 = not torch.cuda.is_available() or torch.cuda.is_bf16_supported(including_emulation=False)
-    if precision=='bf16' and not has_bf16: raise ValueError("precision='bf16': this GPU has to emulate it, which is slow; pass 'fp16' or 'fp32'")
+    if precision=='bf16' and not has_bf16:
+        raise ValueError("precision='bf16': this GPU has to emulate it, which is slow; pass 'fp16' or 'fp32'")
     half = 'bf16' if has_bf16 else 'fp16'
     if precision=='auto': precision = half if device.type=='cuda' else 'fp32'
     return [] if precision=='fp32' else [MixedPrecision(amp_mode=AMPMode(precision))]
@@ -123,8 +124,10 @@ def pick_device(
     if not (str(device)=='cpu' or re.fullmatch(r'cuda(:[0-9]+)?', str(device))):
         raise ValueError(f"device={device!r} is unknown: choose 'cpu', 'cuda' or 'cuda:1', or None for a GPU if there is one")
     if kind=='cuda' and not torch.cuda.is_available():
-        raise ValueError(f"device={str(device)!r}, but torch sees no GPU here: pass device='cpu', or look at the driver and CUDA_VISIBLE_DEVICES")
-    if number and int(number)>=(n := torch.cuda.device_count()): raise ValueError(f"device={str(device)!r}, but there are only {n} GPUs, counted from 0")
+        raise ValueError(f"device={str(device)!r}, but torch sees no GPU here: pass device='cpu', or look at the driver and "
+            "CUDA_VISIBLE_DEVICES")
+    if number and int(number)>=(n := torch.cuda.device_count()):
+        raise ValueError(f"device={str(device)!r}, but there are only {n} GPUs, counted from 0")
     precision_cbs(precision, torch.device(kind))
     if number: torch.cuda.set_device(int(number))
     return kind
@@ -145,4 +148,5 @@ def explain_memory(
         if not out_of_memory(e): raise
         more = next((n for n in range(2*cfg.accumulate, cfg.bs+1) if cfg.bs%n==0), None)
         advice = f'accumulate={more}, which divides an update among {more} batches' if more else 'a smaller max_len, or a smaller model'
-        raise RuntimeError(f"bs={cfg.bs} rows of {max_len} do not fit into memory{f' with accumulate={cfg.accumulate}' if cfg.accumulate>1 else ''}: pass {advice}") from e
+        raise RuntimeError(f"bs={cfg.bs} rows of {max_len} do not fit into "
+            f"memory{f' with accumulate={cfg.accumulate}' if cfg.accumulate>1 else ''}: pass {advice}") from e

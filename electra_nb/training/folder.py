@@ -41,7 +41,8 @@ def differences(
     asked:dict, # from `run_identity`
 ) -> list: # one sentence each
     "What keeps a run from being continued."
-    def flat(d): return {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, 'objective':'electra', **{k:v for k,v in d['recipe'].items() if k not in resumable}}
+    def flat(d): return {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, 'objective':'electra',
+        **{k:v for k,v in d['recipe'].items() if k not in resumable}}
     a,b = flat(there),flat(json.loads(json.dumps(asked)))
     return [f'{k}: there {a.get(k)!r}, asked for {b.get(k)!r}' for k in {**a, **b} if a.get(k)!=b.get(k)]
 
@@ -62,11 +63,13 @@ def check_out(
     resume='auto', # 'auto', True: it must hold a run; False: it must not
 ) -> None:
     "Refuse an output folder that cannot be used, before any work."
-    if not isinstance(out, (str,os.PathLike)) or not os.fspath(out).strip(): raise ValueError(f"out={out!r} is no name of a folder: pass one such as 'runs/mine', or None")
+    if not isinstance(out, (str,os.PathLike)) or not os.fspath(out).strip():
+        raise ValueError(f"out={out!r} is no name of a folder: pass one such as 'runs/mine', or None")
     out = Path(out).expanduser()
     there = (out/'recipe.json').exists()
     if resume is True and not there: raise ValueError(f"resume=True, but {out} holds no run: check out=, or pass resume='auto'")
-    if resume is False and there: raise ValueError(f"{out} already holds a run: pass another out=, delete the folder, or let it go on with resume='auto'")
+    if resume is False and there:
+        raise ValueError(f"{out} already holds a run: pass another out=, delete the folder, or let it go on with resume='auto'")
     if out.exists() and not out.is_dir(): raise ValueError(f"out={str(out)!r} is a file: name a folder")
     if out.is_dir() and not there and any(not (p.name in own_files or p.match('.*.tmp')) for p in out.iterdir()):
         raise ValueError(f"out={str(out)!r} has other things in it and is no run folder: name a new or empty folder")

@@ -25,10 +25,12 @@ def check_vocabulary(
 ) -> None:
     "Refuse examples, a tokenizer and towers that don't belong together."
     if train.header['tokenizer_fingerprint']!=tokenizer_fingerprint(tok):
-        raise ValueError(f"the examples in {train.path.name} were packed with another tokenizer: call build_examples with this one, or pass that one")
+        raise ValueError(f"the examples in {train.path.name} were packed with another tokenizer: call build_examples with this one, "
+            "or pass that one")
     for name,tower in towers.items():
         n = tower.get_input_embeddings().num_embeddings
-        if n<len(tok): raise ValueError(f"the {name} has {n} embeddings, but the tokenizer has {len(tok)} ids: build it with vocab_size={len(tok)}")
+        if n<len(tok):
+            raise ValueError(f"the {name} has {n} embeddings, but the tokenizer has {len(tok)} ids: build it with vocab_size={len(tok)}")
 
 # %% ../../nbs/4_training/09_learner.ipynb #b0d5ab97
 def pretrain_loaders(

@@ -35,7 +35,8 @@ def trim_log(
     lines = [l for l in read_log(path) if l['step']<=step]
     if n is not None and len(lines)<n:
         if Path(path).exists(): shutil.copy(path, Path(path).with_name('log.damaged.jsonl'))
-        logger.warning(f"log.jsonl has lost {n-len(lines)} of the {n} lines up to step {step}, so the curves will have gaps; the training itself is not touched. What is left of it is kept as log.damaged.jsonl")
+        logger.warning(f"log.jsonl has lost {n-len(lines)} of the {n} lines up to step {step}, so the curves will have gaps; the "
+            "training itself is not touched. What is left of it is kept as log.damaged.jsonl")
     atomic_file(path, ''.join(json.dumps(l)+'\n' for l in lines))
     return lines
 

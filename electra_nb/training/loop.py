@@ -41,7 +41,8 @@ def _resume(learn, run, mark, cfg):
     "Put the newest checkpoint of a run into its learner; the state that was saved with it, empty at the beginning."
     start = newest_checkpoint(run/'checkpoints')
     if start is None and ((run/learn.objective.encoder).exists() or any((run/'checkpoints').glob('step_*'))):
-        raise ValueError(f"{run} has been trained, but none of its checkpoints is whole: pass another out=, or delete the folder to start again")
+        raise ValueError(f"{run} has been trained, but none of its checkpoints is whole: pass another out=, or delete the folder "
+            "to start again")
     run.mkdir(parents=True, exist_ok=True)
     remove_partial(run/'checkpoints', start)
     learn.create_opt()
@@ -51,9 +52,11 @@ def _resume(learn, run, mark, cfg):
         torch.manual_seed(cfg.seed)
         return {}
     state = checkpoint_state(start)
-    if state['run']!=mark: raise ValueError(f"{start} belongs to another run (other text, tokenizer or recipe): put the right one back, or pass another out=")
+    if state['run']!=mark:
+        raise ValueError(f"{start} belongs to another run (other text, tokenizer or recipe): put the right one back, or pass another out=")
     if state.get('order')!=row_order and state['n_updates']<state['n_steps']:
-        raise ValueError(f"{start} was saved by an earlier version, which read the rows in another order: go on with that version, or pass another out= to begin anew")
+        raise ValueError(f"{start} was saved by an earlier version, which read the rows in another order: go on with that version, "
+            "or pass another out= to begin anew")
     load_checkpoint(start, learn.model, learn.opt)
     learn.n_updates,learn.n_batches,learn.last_step = (state[k] for k in ('n_updates','n_batches','n_steps'))
     return state
@@ -126,7 +129,8 @@ def train(
         _evaluate(learn, own.log, every)
         while learn.n_updates<learn.last_step and not own.saver.reason:
             try:
-                with explain_memory(cfg, learn.dls.train.examples.max_len): learn.fit(n_intervals(learn.n_updates, learn.last_step, every), cbs=[*own,*cbs])
+                with explain_memory(cfg, learn.dls.train.examples.max_len):
+                    learn.fit(n_intervals(learn.n_updates, learn.last_step, every), cbs=[*own,*cbs])
             except FloatingPointError as e: raise FloatingPointError(f'{e} {own.dump.save()}'.strip()) from None
             finally: own.bar.close()
         if learn.n_updates==learn.last_step: _evaluate(learn, own.log, every)

@@ -30,7 +30,8 @@ def check_train_config(
     for k in ('steps','bs','accumulate','eval_batches','log_every','save_every','keep'): _check_count(cfg, k)
     for k in ('eval_every','threads'): _check_count(cfg, k, ', or None')
     if not (cfg.hours is None or cfg.hours>0): raise ValueError(f"hours={cfg.hours!r} must be above 0, such as 6, or None")
-    if not (isinstance(cfg.seed, int) and 0<=cfg.seed<2**63): raise ValueError(f"seed={cfg.seed!r} must be a whole number, 0 or more, below 2**63")
+    if not (isinstance(cfg.seed, int) and 0<=cfg.seed<2**63):
+        raise ValueError(f"seed={cfg.seed!r} must be a whole number, 0 or more, below 2**63")
     if cfg.bs%cfg.accumulate: raise ValueError(f"bs={cfg.bs} rows cannot be divided among accumulate={cfg.accumulate} batches")
     known = ('auto','fp32','bf16','fp16')
     if cfg.precision not in known: raise ValueError(f"precision={cfg.precision!r} is unknown: choose 'auto', 'fp32', 'bf16' or 'fp16'")
@@ -56,7 +57,7 @@ class TrainConfig:
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
     threads:int=None # CPU threads; None: torch's choice
     compile:bool=None # `torch.compile` the step, on a GPU as CUDA graphs (minutes at the start); None: on a GPU, for 5,000 steps or more
-    unpad:bool=None # leave padding out of the encoders (dropout then draws otherwise); None: on a CPU, where more than an eighth of the places is padding
+    unpad:bool=None # leave padding out of the encoders (changes what dropout draws); None: on a CPU, if over 1/8 is padding
     hours:float=None # end after so many hours of work instead of after `steps`, with the schedule cut to fit; None: no deadline
     def __post_init__(self): check_train_config(self)
 
@@ -81,7 +82,9 @@ class EvalIntervals(Callback):
         if n<=0: raise CancelFitException()
         if done!=self.last[0]: self.last = done,self.learn.n_batches
         tried = (self.learn.n_batches-self.last[1])//self.accumulate
-        if tried>=100: raise FloatingPointError(f"{tried} steps after step {done} were all skipped, because their gradients overflow: pass precision='bf16' or 'fp32', or a lower lr.")
+        if tried>=100:
+            raise FloatingPointError(f"{tried} steps after step {done} were all skipped, because their gradients overflow: pass "
+                "precision='bf16' or 'fp32', or a lower lr.")
         dl.start,dl.n_batches = self.learn.n_batches,n*self.accumulate
     def before_batch(self): self.learn.n_batches += self.training
 
@@ -137,7 +140,8 @@ class SaveSteps(Callback):
         self.home,self.tok,self.cfg,self.max_hours,self.began = Path(run)/'checkpoints',tok,cfg,max_hours,began or time.perf_counter()
         self.n_steps,self.mark,self.limit = cfg.steps,'',CostLimit()
         self.reason = '' # why the run shall stop
-        self.due,self.waited,self.saved = False,0,0 # is a step just done? steps skipped since a stop was asked for; step of the last checkpoint
+        self.due,self.waited = False,0 # is a step just done? steps skipped since a stop was asked for
+        self.saved = 0 # step of the last checkpoint
 
     @property
     def kept(self): return {*milestones(self.cfg.steps),self.n_steps}
@@ -149,7 +153,8 @@ class SaveSteps(Callback):
 def after_batch(self:SaveSteps):
     "Save if it is time to, and stop if that was asked for."
     if not self.training: return
-    if self.max_hours and time.perf_counter()-self.began>=self.max_hours*3600: self.reason = self.reason or f'max_hours={self.max_hours} reached'
+    if self.max_hours and time.perf_counter()-self.began>=self.max_hours*3600:
+        self.reason = self.reason or f'max_hours={self.max_hours} reached'
     self.waited = 0 if self.due else self.waited+bool(self.reason)
     if self.waited>2*self.cfg.accumulate: raise CancelFitException() # steps are being skipped
     if not self.due: return
