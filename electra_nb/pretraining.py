@@ -168,7 +168,7 @@ def open_folder(
 
 def write_facts(run):
     "Write what is known about text and device, in data.json."
-    steps = getattr(run.learn, 'last_step', run.recipe.train.steps) # a deadline may have moved the end
+    steps = run.learn.steps.last or run.recipe.train.steps # a deadline may have moved the end
     epochs = round(steps*run.recipe.train.bs/len(run.text.train), 4)
     atomic_file(run.out/'data.json', json.dumps(dict(run.text.facts, epochs=epochs, **machine(run)), indent=1))
 
@@ -200,7 +200,7 @@ def stop_run(
     reason:str, # from `train_run`
 ) -> Learner:
     "Say where a run has stopped."
-    n,last = run.learn.n_updates,run.learn.last_step
+    n,last = run.learn.steps.done,run.learn.steps.last
     note_end(run.out, reason, n)
     save_run_report(run.out)
     saved = newest_checkpoint(run.out/'checkpoints')
@@ -223,7 +223,7 @@ def finish_run(
         if not done or verify_folder(out/name): atomic_folder(out/name, partial(save_tower, tower, tok=tok))
     write_facts(run)
     if not done or not (out/'README.md').exists(): atomic_file(out/'README.md', model_card(out, tok.mask_token))
-    note_end(out, 'finished', learn.n_updates)
+    note_end(out, 'finished', learn.steps.done)
     logger.info(f'diagnosis: {diagnose(out).line()}')
     save_run_report(out)
     logger.info(closing_words(run))

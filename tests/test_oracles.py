@@ -15,7 +15,8 @@ from electra_nb.tasks.layerwise import layer_factors, layer_groups
 from electra_nb.objectives.masking import apply_mask, n_slots, n_used
 from electra_nb.model.forward import encode, mlm_logits
 from electra_nb.model.towers import ModelConfig, count_parameters, get_models, mlm_tower
-from electra_nb.training.optim import ClipGrads, CountSteps, OptimConfig, WarmupDecay, decay_groups, lr_at, make_opt
+from electra_nb.training.optim import ClipGrads, OptimConfig, WarmupDecay, decay_groups, lr_at, make_opt
+from electra_nb.training.progress import Steps
 from electra_nb.objectives.mlm import MLMLoss, MLMModel
 from electra_nb.objectives.rtd import JointLoss, LossConfig, RTDModel, tower_losses
 from electra_nb.objectives.sampling import adjust_logits, gumbel_sample
@@ -237,7 +238,7 @@ def test_finetuning_trajectory():
     cfg = OptimConfig(lr=o['learning_rate'], warmup=o['warmup_proportion'], wd=o['weight_decay_rate'])
     record = Record()
     learn = Learner(DataLoaders(batches, Batches()), model, TaskLoss(tasks['cola']), partial(make_opt, cfg=cfg), splitter=layer_groups, wd_bn_bias=True,
-        cbs=[CountSteps(),SumLoss(),ClipGrads(cfg.clip),WarmupDecay(10, cfg, layer_factors(3, o['layerwise_lr_decay'])),record])
+        cbs=[Steps(),SumLoss(),ClipGrads(cfg.clip),WarmupDecay(10, cfg, layer_factors(3, o['layerwise_lr_decay'])),record])
     with learn.no_bar(), learn.no_logging(): learn.fit(1)
     np.testing.assert_allclose(record.loss_values, z['rec/loss'], rtol=1e-4)
     np.testing.assert_allclose(record.norms, z['rec/global_norm'], rtol=1e-3)

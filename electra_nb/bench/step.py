@@ -152,7 +152,7 @@ class LearnerStep:
         self.learn = learn = pretrain_learner(*rows, tok, objective, towers, train, recipe.optim, device)
         self.recipe,self.model,self.i = recipe,learn.model,0
         learn.create_opt()
-        learn.n_updates,learn.last_step,learn.epoch,learn.n_epoch,learn.dl = 0,train.steps,0,1,learn.dls.train
+        learn.steps.done,learn.steps.last,learn.epoch,learn.n_epoch,learn.dl = 0,train.steps,0,1,learn.dls.train
         learn.remove_cb(learn.progress)
         own = run_callbacks(learn, run, tok, train, recipe.optim)
         own.bar.what,own.bar.leave = 'bench',False

@@ -12,7 +12,7 @@ from ..commands import Command, logger
 from .learning import has_learned, is_mature
 from .rules import rules
 from .run_folder import RunFolder, newest_folder
-from ..training.log import LogSteps
+from ..training.progress import orders
 from fastai.callback.core import Callback
 
 # %% ../../nbs/8_reports/04_doctor.ipynb #a654c8db
@@ -74,7 +74,7 @@ def diagnose(
 # %% ../../nbs/8_reports/04_doctor.ipynb #6def9015
 class Doctor(Callback):
     "Look at the run after each evaluation."
-    order = LogSteps.order+2
+    order = orders['Doctor']
     def __init__(self,
         folder:str, # run folder
     ): self.home,self.told = folder,set()

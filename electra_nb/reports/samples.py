@@ -13,7 +13,8 @@ from ..objectives.show import look
 from .elements import remark, section
 from .run_folder import RunFolder
 from ..training.checkpoints import same_random
-from ..training.log import LogSteps, read_log
+from ..training.log import read_log
+from ..training.progress import orders
 from fastai.callback.core import Callback
 from fastcore.basics import patch
 from fastcore.xml import Div, Mark, P, Span, Table, Td, Th, Tr
@@ -37,17 +38,17 @@ def sample_line(
 # %% ../../nbs/8_reports/06_samples.ipynb #57043b2f
 class KeepSamples(Callback):
     "Write samples of the generator to `samples.jsonl`, at the beginning and after each evaluation."
-    order = LogSteps.order+2
+    order = orders['KeepSamples']
     def __init__(self,
         home:str, # run folder
     ): self.path,self.last = Path(home)/'samples.jsonl',None
 
     def before_fit(self):
         if self.last is not None: return
-        kept = [l for l in read_log(self.path) if l['step']<=self.learn.n_updates]
+        kept = [l for l in read_log(self.path) if l['step']<=self.learn.steps.done]
         self.last = last_step(kept)
         atomic_file(self.path, ''.join(json.dumps(l)+'\n' for l in kept))
-        if self.learn.n_updates%self.learn.eval_intervals.every==0: self.add(self.learn)
+        if self.learn.steps.done%self.learn.eval_intervals.every==0: self.add(self.learn)
 
     def after_epoch(self):
         if self.learn.eval_intervals.due: self.add(self.learn)
@@ -58,8 +59,8 @@ def last_step(lines:list) -> int: return max((l['step'] for l in lines), default
 @patch
 def add(self:KeepSamples, learn):
     "Write the samples of this step, unless they are there."
-    if learn.n_updates<=self.last or not hasattr(learn, 'mask_tokens'): return
-    self.last = learn.n_updates
+    if learn.steps.done<=self.last or not hasattr(learn, 'mask_tokens'): return
+    self.last = learn.steps.done
     line = json.dumps(dict(step=self.last, texts=sample_line(learn)))
     with explain_oserror(self.path), open(self.path, 'a') as f: f.write(line+'\n')
 

@@ -12,7 +12,7 @@ from ..commands import logger
 from ..files import explain_oserror, read_objects
 from .run_folder import numbers
 from .trackers import check_trackers, tracker_arguments, tracker_variables, visit
-from ..training.log import LogSteps
+from ..training.progress import orders
 from fastai.callback.core import Callback
 from fastcore.basics import patch
 from pathlib import Path
@@ -39,7 +39,7 @@ def read_sent(
 # %% ../../nbs/8_reports/10_tracking.ipynb #3b40f5cc
 class Track(Callback):
     "Hand the lines of the log to trackers; one that fails is left alone."
-    order = LogSteps.order+4
+    order = orders['Track']
     def __init__(self,
         home:str, # run folder
         log_with=None, # as for `check_trackers`

@@ -17,7 +17,8 @@ from .layerwise import layer_factors, layer_groups
 from .rows import TaskData
 from .settings import FinetuneConfig
 from ..training.device import LossesToHost, SmoothLoss, precision_cbs
-from ..training.optim import ClipGrads, CountSteps, WarmupDecay, make_opt
+from ..training.optim import ClipGrads, WarmupDecay, make_opt
+from ..training.progress import Steps
 from ..training.steps import StepProgress
 from fastai.basics import DataLoaders, Learner
 from fastai.callback.core import Callback, CancelFitException
@@ -63,7 +64,7 @@ def task_learner(
     torch.manual_seed(seed)
     kind,device = kind_of(data.task),torch.device(device)
     dls = task_loaders(data, feats, cfg, seed, device)
-    cbs = [CountSteps(),ClipGrads(cfg.clip),LossesToHost(),*([SumLoss()] if cfg.sum_loss else []),*precision_cbs(cfg.precision, device)]
+    cbs = [Steps(),ClipGrads(cfg.clip),LossesToHost(),*([SumLoss()] if cfg.sum_loss else []),*precision_cbs(cfg.precision, device)]
     optim = dict(opt_func=partial(make_opt, cfg=cfg), splitter=layer_groups, lr=cfg.lr, wd_bn_bias=True)
     learn = Learner(dls, kind.model(electra, cfg.dropout, cfg.pooling).to(device), loss_func=kind.loss, metrics=kind.table_metrics(),
         cbs=cbs, **optim)
@@ -105,7 +106,7 @@ def fit_task(
     steps = n_train_steps(len(dl.examples), dl.bs, dl.kind.task.epochs if cfg.epochs is None else cfg.epochs)
     if cfg.warmup>=1 and cfg.warmup>steps:
         raise ValueError(f"warmup={cfg.warmup:g} steps are more than the {steps} of this run: pass fewer, or a share such as 0.1")
-    dl.n_batches,learn.n_updates = steps,0
+    dl.n_batches,learn.steps.done = steps,0
     factors = layer_factors(learn.model.electra.config.num_hidden_layers, cfg.layer_decay, cfg.faithful_decay)
     watch = WatchLoss(steps)
     cbs = [WarmupDecay(steps, cfg, factors),watch,*([StepProgress(steps, bar, leave=False)] if bar else [])]

@@ -15,7 +15,8 @@ from ..text.examples import build_examples
 from .device import pick_device
 from .learner import pretrain_learner
 from .log import LogSteps
-from .optim import CountSteps, WarmupDecay
+from .optim import WarmupDecay
+from .progress import orders
 from ..text.tokenizer import bert_tokenizer, special_tokens
 from .nonfinite import DumpBadBatch
 from fastai.basics import Learner
@@ -33,14 +34,14 @@ def step_flops(
 # %% ../../nbs/4_training/12_clock.ipynb #2027dec8
 class StepClock(Callback):
     "Note the time after every few updates, and stop when there are enough notes."
-    order = CountSteps.order+100
+    order = orders['StepClock']
     def __init__(self,
         seconds:float, # measure so long, and three times at least
         every:int=1, # updates between notes
     ): self.seconds,self.every,self.n,self.notes = seconds,every,0,[]
     def after_step(self):
-        self.n += not self.learn.step_skipped
-        if self.learn.step_skipped or self.n%self.every: return
+        self.n += not self.learn.steps.skipped
+        if self.learn.steps.skipped or self.n%self.every: return
         if self.dls.device.type=='cuda': torch.cuda.synchronize()
         self.notes.append(time.perf_counter())
         if len(self.notes)>4 and self.notes[-1]-self.notes[1]>self.seconds: raise CancelFitException()

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ..commands import logger
 from .checkpoints import same_random
 from .optim import ClipGrads, ElectraAdam, adam_inputs, clip_and_adam
+from .progress import orders
 from fastai.callback.core import Callback
 from fastai.callback.fp16 import MixedPrecision
 from fastai.torch_core import apply, to_float
@@ -98,7 +99,7 @@ def trial(
 # %% ../../nbs/4_training/08_compile.ipynb #ca515868
 class CompileStep(Callback):
     "Compute model and loss, and clipping and update, by `torch.compile`."
-    order,run_valid = MixedPrecision.order+.5,False # before `ClipGrads`
+    order,run_valid = orders['CompileStep'],False # before `ClipGrads`
     functions,off,_stateattrs = None,False,('functions',) # compiled code is not saved with a `Learner`
     def __init__(self,
         **kwargs, # for `torch.compile`, such as mode='reduce-overhead'

@@ -10,7 +10,7 @@ import math, time, torch
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from ..commands import logger
-from .log import LogSteps
+from .progress import orders
 from fastai.callback.core import Callback
 
 # %% ../../nbs/4_training/06_deadline.ipynb #0ac4819a
@@ -30,7 +30,7 @@ def steps_for(
 # %% ../../nbs/4_training/06_deadline.ipynb #296e13d5
 class Deadline(Callback):
     "Plan the last step anew after each evaluation."
-    order = LogSteps.order+3
+    order = orders['Deadline']
     def __init__(self,
         hours:float=None, # for the run, in all its sessions; None: only count the seconds
         used:float=0., # seconds used in earlier sessions
@@ -40,16 +40,16 @@ class Deadline(Callback):
     ): self.hours,self.used,self.clock,self.began,self.reserve,self.mark = hours,used,clock,clock() if began is None else began,reserve,None
 
     def seconds(self): return self.used+self.clock()-self.began
-    def before_fit(self): self.mark = self.mark or (self.clock(),self.learn.n_updates)
+    def before_fit(self): self.mark = self.mark or (self.clock(),self.learn.steps.done)
     def after_epoch(self):
-        (start,first),done = self.mark,self.learn.n_updates
-        if self.hours is None or done==first or done>=self.learn.last_step: return
+        (start,first),done = self.mark,self.learn.steps.done
+        if self.hours is None or done==first or done>=self.learn.steps.last: return
         left = self.hours*3600-self.seconds()-self.reserve
         self.move(done+(steps_for(left/3600, (self.clock()-start)/(done-first), reserve=.005) if left>0 else 1))
 
     def move(self, n):
         "Let step `n` be the last."
-        self.learn.last_step = n
+        self.learn.steps.last = n
         for cb in self.learn.cbs:
             if hasattr(cb, 'n_steps'): cb.n_steps = n
 
@@ -92,7 +92,7 @@ def too_long(
 # %% ../../nbs/4_training/06_deadline.ipynb #1faaae8c
 class WarnTooLong(Callback):
     "Say once, after the first steps, when a run will end, if that is far away."
-    order = LogSteps.order+4
+    order = orders['WarnTooLong']
     def __init__(self,
         n_steps:int, # length of the training
         n_read:float, # passes over the text in all
@@ -100,12 +100,12 @@ class WarnTooLong(Callback):
     ): self.n_steps,self.n_read,self.clock,self.notes = n_steps,n_read,clock,[]
 
     def after_step(self):
-        if self.notes is None or self.learn.step_skipped: return
+        if self.notes is None or self.learn.steps.skipped: return
         gpu = self.dls.device.type=='cuda'
         if gpu: torch.cuda.synchronize()
         self.notes.append(self.clock())
         timed = self.notes[5 if gpu or hasattr(self.learn, 'compile_step') else 0:]
         if len(timed)<2 or (len(timed)<20 and timed[-1]-timed[0]<5): return
-        seconds = run_seconds(self.n_steps-self.learn.n_updates, (timed[-1]-timed[0])/(len(timed)-1))
+        seconds = run_seconds(self.n_steps-self.learn.steps.done, (timed[-1]-timed[0])/(len(timed)-1))
         words,self.notes = too_long(seconds, self.n_read),None
         if words: logger.warning(words)

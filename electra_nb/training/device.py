@@ -12,11 +12,12 @@ from array import array
 from contextlib import contextmanager
 from ..text.examples import packing_stats
 from .compile import CompileStep
+from .progress import orders
 from .steps import TrainConfig
 from fastai.basics import Learner
 from fastai.callback.core import Callback, _inner_loop
 from fastai.callback.fp16 import AMPMode, MixedPrecision
-from fastai.learner import AvgSmoothLoss, Recorder
+from fastai.learner import AvgSmoothLoss
 
 # %% ../../nbs/4_training/07_device.ipynb #43af4db6
 class SmoothLoss(AvgSmoothLoss):
@@ -49,7 +50,7 @@ class LossList:
 # %% ../../nbs/4_training/07_device.ipynb #457dc469
 class LossesToHost(Callback):
     "Let the recorder keep losses and learning rates in little memory."
-    order = Recorder.order+1
+    order = orders['LossesToHost']
     def before_fit(self): self.recorder.losses,self.recorder.lrs = LossList(),array('d')
     def after_fit(self): self.recorder.losses.to_host()
 

@@ -8,7 +8,8 @@ __all__ = ['check_vocabulary', 'pretrain_loaders', 'pretrain_learner']
 # %% ../../nbs/4_training/09_learner.ipynb #a6398b9a
 import torch
 from ..text.batches import ExamplesDL
-from .optim import ClipGrads, CountSteps, OptimConfig, adam_args
+from .optim import ClipGrads, OptimConfig, adam_args
+from .progress import Steps
 from .steps import TrainConfig, eval_interval
 from ..text.tokenizer import tokenizer_fingerprint
 from .device import LossesToHost, SmoothLoss, TableLearner, compile_cbs, pick_device, precision_cbs, unpad_multiple
@@ -60,7 +61,7 @@ def pretrain_learner(
     check_vocabulary(train, tok, towers)
     device = torch.device(pick_device(device, cfg.precision))
     dls,args = pretrain_loaders(train, valid, cfg, device),objective(towers, tok)
-    args['cbs'] += [CountSteps(),ClipGrads(optim.clip),LossesToHost(),*precision_cbs(cfg.precision, device),*compile_cbs(cfg, device)]
+    args['cbs'] += [Steps(),ClipGrads(optim.clip),LossesToHost(),*precision_cbs(cfg.precision, device),*compile_cbs(cfg, device)]
     if cfg.accumulate>1: args['cbs'].append(GradientAccumulation(cfg.bs))
     args['model'].to(device)
     learn = TableLearner(dls, **args, **adam_args(optim))

@@ -12,6 +12,7 @@ from ..objectives.contract import draw
 from ..objectives.table import objective_of
 from .nonfinite import tower_norms
 from ..commands import logger
+from .progress import orders
 from fastai.callback.core import Callback
 from fastai.learner import Recorder
 from fastcore.basics import patch
@@ -50,7 +51,7 @@ def batch_fingerprint(
 # %% ../../nbs/4_training/05_log.ipynb #3bac96ea
 class LogSteps(Callback):
     "Write means of the losses to `log.jsonl` every few steps, and the metrics at each evaluation."
-    order = Recorder.order+1
+    order = orders['LogSteps']
     def __init__(self,
         path:str, # `log.jsonl`
         every:int, # steps between lines
@@ -62,7 +63,7 @@ class LogSteps(Callback):
         self.seconds,self.took,self.since = 0.,0.,None
 
     def before_fit(self):
-        self.counted = self.learn.n_updates
+        self.counted = self.learn.steps.done
         self.learn.tower_losses = getattr(self.learn, 'tower_losses', [])
 
     def after_loss(self):
@@ -73,14 +74,14 @@ class LogSteps(Callback):
         self.sums,self.n = new if self.sums is None else self.sums+new,self.n+1
 
     def after_step(self):
-        if self.learn.step_skipped: return
-        self.counted = self.learn.n_updates
+        if self.learn.steps.skipped: return
+        self.counted = self.learn.steps.done
         self.sums[-1] += self.learn.clip_grads.norm.double()
         self.norms += 1
         if self.counted%self.every==0 or self.counted==self.n_steps: self.log_means()
 
     def after_cancel_fit(self):
-        if self.counted!=self.learn.n_updates: self.after_step() # a callback ended the training before this one had its turn
+        if self.counted!=self.learn.steps.done: self.after_step() # a callback ended the training before this one had its turn
 
     def before_train(self): self.since = time.perf_counter()
     def after_train(self): self.took,self.since = self.spent(),None
@@ -113,7 +114,7 @@ def check(self:LogSteps,
 ) -> None:
     "Stop if a sum is not a number."
     if all(map(math.isfinite, sums)): return
-    raise FloatingPointError(f"the training has broken down by step {self.learn.n_updates}: a loss or a gradient is not a finite number. "
+    raise FloatingPointError(f"the training has broken down by step {self.learn.steps.done}: a loss or a gradient is not a finite number. "
         "The newest checkpoint is from before that. Try a lower lr or a longer warmup, in a new run folder.")
 
 # %% ../../nbs/4_training/05_log.ipynb #b4f98c6b
@@ -126,7 +127,7 @@ def write(self:LogSteps, line:dict) -> None:
 @patch
 def log_eval(self:LogSteps) -> None:
     "Write and show the metrics of the evaluation just done."
-    metrics,n = self.learn.evaluation,self.learn.n_updates
+    metrics,n = self.learn.evaluation,self.learn.steps.done
     if n and metrics: self.write(dict(step=n, of=self.n_steps, valid=metrics))
     if metrics: logger.info(f'step {n:>{len(str(self.n_steps))}}/{self.n_steps} | {self.learn.objective.headline(metrics, self.baseline)}')
 

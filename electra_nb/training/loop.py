@@ -17,9 +17,10 @@ from ..files import need_space, remove_folder
 from .device import explain_memory
 from .log import LogSteps, read_log, save_curves, trim_log
 from .optim import OptimConfig, WarmupDecay
-from .steps import BetweenSteps, CostLimit, EvalIntervals, RestoreScaler, SaveSteps, StepProgress, TrainConfig
+from .steps import CostLimit, EvalIntervals, RestoreScaler, SaveSteps, StepProgress, TrainConfig
 from .steps import eval_interval, milestones, n_intervals, stop_signals
 from .nonfinite import DumpBadBatch
+from .progress import orders
 from fastai.basics import Learner
 from fastai.callback.core import Callback
 from pathlib import Path
@@ -47,7 +48,7 @@ def _resume(learn, run, mark, cfg):
     remove_partial(run/'checkpoints', start)
     learn.create_opt()
     learn.opt.zero_grad() # of a step that was broken off
-    learn.n_updates,learn.n_batches,learn.last_step = 0,0,cfg.steps
+    learn.steps.done,learn.steps.batches,learn.steps.last = 0,0,cfg.steps
     if start is None:
         torch.manual_seed(cfg.seed)
         return {}
@@ -58,13 +59,13 @@ def _resume(learn, run, mark, cfg):
         raise ValueError(f"{start} was saved by an earlier version, which read the rows in another order: go on with that version, "
             "or pass another out= to begin anew")
     load_checkpoint(start, learn.model, learn.opt)
-    learn.n_updates,learn.n_batches,learn.last_step = (state[k] for k in ('n_updates','n_batches','n_steps'))
+    learn.steps.done,learn.steps.batches,learn.steps.last = (state[k] for k in ('n_updates','n_batches','n_steps'))
     return state
 
 # %% ../../nbs/4_training/10_loop.ipynb #d57d07b9
 class DrawCurves(Callback):
     "Draw `curves.png` after evaluations, as often as that is cheap."
-    order = LogSteps.order+1
+    order = orders['DrawCurves']
     def __init__(self,
         run:str, # run folder
     ): self.home,self.limit = run,CostLimit()
@@ -73,16 +74,16 @@ class DrawCurves(Callback):
 
 # %% ../../nbs/4_training/10_loop.ipynb #42a4be8a
 def _evaluate(learn, log, every):
-    n,log.learn = learn.n_updates,learn # `fit` has taken it away
-    if not n or (n%every and n!=learn.last_step) or any('valid' in l and l['step']==n for l in read_log(log.path)): return
+    n,log.learn = learn.steps.done,learn # `fit` has taken it away
+    if not n or (n%every and n!=learn.steps.last) or any('valid' in l and l['step']==n for l in read_log(log.path)): return
     learn.validate()
     log.log_eval()
 
 # %% ../../nbs/4_training/10_loop.ipynb #f270ba20
-RunCallbacks = namedtuple('RunCallbacks', 'intervals schedule scaler between curves log saver bar dump deadline warn')
+RunCallbacks = namedtuple('RunCallbacks', 'intervals schedule scaler curves log saver bar dump deadline warn')
 
 def run_callbacks(
-    learn:Learner, # from `pretrain_learner`, with `n_updates` and `last_step`
+    learn:Learner, # from `pretrain_learner`, with `steps.done` and `steps.last`
     run:Path, # run folder
     tok, # tokenizer, saved with the checkpoints
     cfg:TrainConfig, # length, intervals
@@ -92,22 +93,22 @@ def run_callbacks(
     began:float=None, # `time.perf_counter()` when they began to count; None: now
 ) -> RunCallbacks: # in the order in which they act
     "What a run adds to its `Learner`."
-    n,rows = learn.last_step,learn.dls.train.examples
+    n,rows = learn.steps.last,learn.dls.train.examples
     log,saver = LogSteps(run/'log.jsonl', cfg.log_every, n, rows.unigram().max().item()),SaveSteps(run, tok, cfg, max_hours, began)
-    saver.n_steps,saver.saved,saver.mark,log.learn = n,learn.n_updates,run_fingerprint(learn, cfg, optim),learn
+    saver.n_steps,saver.saved,saver.mark,log.learn = n,learn.steps.done,run_fingerprint(learn, cfg, optim),learn
     if state: log.load_state(state['log'])
     intervals = EvalIntervals(n, eval_interval(cfg), cfg.accumulate)
     deadline,warn = Deadline(cfg.hours, state.get('seconds', 0.), began),Callback() if cfg.hours else WarnTooLong(n, n*cfg.bs/len(rows))
-    return RunCallbacks(intervals, WarmupDecay(n, optim), RestoreScaler(state.get('scaler')), BetweenSteps(), DrawCurves(run),
+    return RunCallbacks(intervals, WarmupDecay(n, optim), RestoreScaler(state.get('scaler')), DrawCurves(run),
         log, saver, StepProgress(n), DumpBadBatch(run, tok, cfg.accumulate), deadline, warn)
 
 # %% ../../nbs/4_training/10_loop.ipynb #d21e52cf
 def _tidy(learn, run, cfg, state):
     "Bring the files of a run to the state of its checkpoint, and look for room."
-    trim_log(run/'log.jsonl', learn.n_updates, state['log']['lines'] if state else None)
+    trim_log(run/'log.jsonl', learn.steps.done, state['log']['lines'] if state else None)
     if (run/'bad_batch').exists(): remove_folder(run/'bad_batch')
-    n = cfg.keep+1+sum(m>learn.n_updates for m in milestones(cfg.steps))
-    if learn.n_updates<learn.last_step: need_space(run, n*checkpoint_bytes(learn.model), f'the run, with {n} checkpoints,')
+    n = cfg.keep+1+sum(m>learn.steps.done for m in milestones(cfg.steps))
+    if learn.steps.done<learn.steps.last: need_space(run, n*checkpoint_bytes(learn.model), f'the run, with {n} checkpoints,')
 
 # %% ../../nbs/4_training/10_loop.ipynb #75643b41
 def train(
@@ -127,12 +128,12 @@ def train(
     _tidy(learn, run, cfg, state)
     with learn.no_bar(), learn.no_logging(), stop_signals(own.saver):
         _evaluate(learn, own.log, every)
-        while learn.n_updates<learn.last_step and not own.saver.reason:
+        while learn.steps.done<learn.steps.last and not own.saver.reason:
             try:
                 with explain_memory(cfg, learn.dls.train.examples.max_len):
-                    learn.fit(n_intervals(learn.n_updates, learn.last_step, every), cbs=[*own,*cbs])
+                    learn.fit(n_intervals(learn.steps.done, learn.steps.last, every), cbs=[*own,*cbs])
             except FloatingPointError as e: raise FloatingPointError(f'{e} {own.dump.save()}'.strip()) from None
             finally: own.bar.close()
-        if learn.n_updates==learn.last_step: _evaluate(learn, own.log, every)
+        if learn.steps.done==learn.steps.last: _evaluate(learn, own.log, every)
     save_curves(run)
-    return own.saver.reason if learn.n_updates<learn.last_step else ''
+    return own.saver.reason if learn.steps.done<learn.steps.last else ''

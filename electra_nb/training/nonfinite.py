@@ -9,7 +9,7 @@ __all__ = ['own_and_shared', 'tower_norms', 'DumpBadBatch', 'describe_bad_batch'
 import json, torch
 from collections import Counter
 from ..files import read_json, atomic_folder
-from .optim import ClipGrads
+from .progress import orders
 from fastai.callback.core import Callback
 from fastcore.basics import patch
 from pathlib import Path
@@ -46,7 +46,7 @@ _inputs = ('ids','lens','n_a','masked','slots') # what a model takes
 
 class DumpBadBatch(Callback):
     "Keep the first batch whose loss or gradient is not finite."
-    order,run_valid = ClipGrads.order+1,False
+    order,run_valid = orders['DumpBadBatch'],False
     def __init__(self,
         run:str, # run folder; gets `bad_batch/`
         tok=None, # tokenizer, for the words in the report
@@ -57,7 +57,7 @@ class DumpBadBatch(Callback):
     def after_loss(self):
         if not self.training or not len(self.yb): return
         zero,losses = self.loss.new_zeros(()),self.learn.loss_func.last
-        host = dict(lr=self.opt.hypers[-1]['lr'], updates_before=self.learn.n_updates)
+        host = dict(lr=self.opt.hypers[-1]['lr'], updates_before=self.learn.steps.done)
         outputs = {k:getattr(self.pred, k) for k in self.pred.dump}
         self.now = dict(zip(_inputs, self.xb), weights=self.yb[0], **outputs, loss=self.loss.detach(), **losses, grad_norm=zero,
             **{k:torch.full_like(zero, v) for k,v in host.items()})
@@ -65,7 +65,7 @@ class DumpBadBatch(Callback):
         if self.accumulate>1: self.choose(self.now['loss'])
 
     def after_step(self):
-        norm = self.now['grad_norm'] if self.learn.step_skipped else self.learn.clip_grads.norm.detach()
+        norm = self.now['grad_norm'] if self.learn.steps.skipped else self.learn.clip_grads.norm.detach()
         self.now = {**self.now, 'grad_norm':norm}
         self.choose(self.now['loss']+norm)
 

@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['OptimConfig', 'check_optim_config', 'ElectraAdam', 'clip_and_adam', 'adam_inputs', 'decay_groups', 'make_opt',
-           'adam_args', 'lr_at', 'CountSteps', 'WarmupDecay', 'ClipGrads']
+           'adam_args', 'lr_at', 'WarmupDecay', 'ClipGrads']
 
 # %% ../../nbs/4_training/01_optim.ipynb #86baab01
 import torch
 from dataclasses import dataclass
+from .progress import orders
 from fastai.callback.core import Callback
-from fastai.callback.training import GradientClip
 from fastai.optimizer import OptimWrapper
 from functools import partial
 from itertools import cycle
@@ -164,16 +164,6 @@ def lr_at(
     decay = (1-(min(step, n_steps)-start)/(n_steps-start))**power
     return lr*decay*(min(1., step/warmup) if warmup else 1.)
 
-# %% ../../nbs/4_training/01_optim.ipynb #836c3289
-class CountSteps(Callback):
-    "Count optimizer updates in `learn.n_updates`, across calls of `fit`."
-    order = -10
-    def before_fit(self): self.learn.n_updates = getattr(self.learn, 'n_updates', 0)
-    def before_step(self): self.learn.step_skipped = False
-    def after_cancel_step(self): self.learn.step_skipped = True
-    def after_step(self):
-        if not (self.learn.step_skipped or hasattr(self.learn, 'lr_finder')): self.learn.n_updates += 1
-
 # %% ../../nbs/4_training/01_optim.ipynb #7b74caa3
 class WarmupDecay(Callback):
     "Set the learning rate of every update."
@@ -185,13 +175,13 @@ class WarmupDecay(Callback):
     def before_batch(self):
         if not self.training: return
         cfg = self.cfg
-        lr = lr_at(self.learn.n_updates, self.n_steps, cfg.lr, cfg.warmup, cfg.lr_power, cfg.warmup_times_decay)
+        lr = lr_at(self.learn.steps.done, self.n_steps, cfg.lr, cfg.warmup, cfg.lr_power, cfg.warmup_times_decay)
         self.opt.set_hyper('lr', [lr*f for f in self.factors])
 
 # %% ../../nbs/4_training/01_optim.ipynb #65fb054a
 class ClipGrads(Callback):
     "Clip the norm of all gradients and keep it as `norm`."
-    order = GradientClip.order
+    order = orders['ClipGrads']
     def __init__(self,
         max_norm:float=1., # largest norm
     ): self.max_norm,self.norm = max_norm,None
