@@ -13,7 +13,6 @@ from .checkpoints import same_random
 from .optim import ClipGrads, ElectraAdam, adam_inputs, clip_and_adam
 from .progress import orders
 from fastai.callback.core import Callback
-from fastai.callback.fp16 import MixedPrecision
 from fastai.torch_core import apply, to_float
 from fastcore.basics import noop, patch
 from torch import Tensor, nn
