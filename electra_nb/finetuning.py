@@ -11,7 +11,7 @@ from dataclasses import asdict
 from .commands import Command, logger
 from .files import hash_texts
 from .objectives.table import objectives
-from .recipe import option_docs, with_options
+from .settings import option_docs, with_options
 from .reports.study_pages import save_study_report
 from .study.folder import open_study
 from .study.runs import Plan, answer_tests, log_summary, run_task, study_session

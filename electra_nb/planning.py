@@ -15,7 +15,8 @@ from .text.corpus import get_corpus
 from .training.clock import step_flops, StepTime, time_step
 from .training.deadline import duration, end_time, run_seconds, steps_for
 from .training.device import pick_device
-from .recipe import Recipe, change, make_recipe, option_groups, recipe_docs, recipe_from_file, recipes, with_options
+from .recipe import Recipe, make_recipe, option_groups, recipe_docs, recipe_from_file, recipes
+from .settings import change, with_options
 from .training.steps import TrainConfig, eval_interval, milestones
 from .text.tokenizer import get_tokenizer, line_encoder, sample_texts
 from .text.packing import pack_block

@@ -10,9 +10,10 @@ import os, tempfile, time
 from .commands import Command, logger
 from .files import folder_lock, read_json
 from .planning import fit_hours, n_eval_batches, train_seconds
-from .recipe import Recipe, change, make_recipe, option_groups, recipe_docs, recipe_from_file, with_options
+from .recipe import Recipe, make_recipe, option_groups, recipe_docs, recipe_from_file
 from .reports.tracking import check_trackers
 from .run import Prepared, Run, build_learner, finish_run, open_folder, prepare_text, stop_run, train_run
+from .settings import change, with_options
 from .text.corpus import Corpus, get_corpus, iterable_corpus
 from .text.prepare import check_vocab_options
 from .text.tokenizer import sample_texts

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from ..objectives.rtd import RTD, JointLoss, LossConfig, MaskTokens, RTDModel
 from ..objectives.sampling import SampleConfig, corrupt, sample_tokens
-from ..recipe import Recipe, change
+from ..recipe import Recipe
+from ..settings import change
 from ..reports.doctor import Doctor
 from ..reports.samples import KeepSamples
 from ..reports.tracking import Track

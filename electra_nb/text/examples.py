@@ -16,7 +16,7 @@ from ..cache import cache_folder, remembered_hash
 from ..commands import logger
 from ..files import atomic_file, atomic_folder, explain_oserror, hash_texts, need_space, read_json, remove_folder, verify_folder
 from .corpus import Corpus, is_held_out
-from .packing import ExamplesConfig, check_examples_config, pack_block
+from .packing import ExamplesConfig, pack_block
 from .reading import Continued
 from .rows import Examples, RowWriter
 from .tokenizer import line_encoder, sample_texts, tokenizer_fingerprint
@@ -189,7 +189,7 @@ def build_examples(
     progress:bool=False, # show a progress bar
 ) -> tuple: # (train, valid) `Examples`
     "Pack a corpus, or open what was packed before from the same text, tokenizer and settings."
-    cfg = check_examples_config(ExamplesConfig(**{k:getattr(cfg, k) for k in ExamplesConfig.__dataclass_fields__}))
+    cfg = ExamplesConfig(**{k:getattr(cfg, k) for k in ExamplesConfig.__dataclass_fields__})
     home = Path(cache or cache_folder())/'examples'
     path = home/_key(corpus, tok, cfg)
     def write(tmp):

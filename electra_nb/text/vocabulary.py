@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from ..settings import Settings
 from ..tiny import tiny_text
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, Regex, Tokenizer, trainers
 from transformers import PreTrainedTokenizerFast
@@ -120,11 +121,12 @@ def even_sample(
 
 # %% ../../nbs/1_text/07_vocabulary.ipynb #82614767
 @dataclass(frozen=True)
-class VocabConfig:
+class VocabConfig(Settings):
     "How a vocabulary is trained, and how a bare vocab.txt is read."
     vocab_size:int=30522 # most pieces, specials included (original code)
     lower:bool=True # lower-case (paper: uncased)
     strip_accents:bool=None # remove accents; None: as `lower` (original code); never from cased text
+    ranges = dict(vocab_size='[100, inf)')
 
 def train_tokenizer(
     corpus:Iterable, # documents
