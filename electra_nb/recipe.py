@@ -33,6 +33,9 @@ class Recipe:
     train:TrainConfig=TrainConfig() # `training.steps`
     objective_name:str='electra' # key of that row
 
+    @property
+    def without(self): return getattr(self.objective, 'without', ()) # settings that would do nothing
+
     def flat(self) -> dict: # setting -> value, as a user names them
         "All settings of all parts."
         return {k:v for k,v in {'objective':self.objective_name, **settings(self)}.items() if k!='objective_name'}
@@ -46,7 +49,7 @@ def settings(
     for f in fields(part):
         v = getattr(part, f.name)
         out.update(settings(v) if is_dataclass(v) else {f.name:v})
-    return out
+    return {k:v for k,v in out.items() if k not in getattr(part, 'without', ())}
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #216c811f
 def change(
@@ -143,6 +146,7 @@ def check_recipe(
     check_mask_config(recipe.objective.mask)
     check_optim_config(recipe.optim)
     electra_configs(recipe.model, 100)
+    if hasattr(recipe.objective, 'check_model'): recipe.objective.check_model(recipe.model)
     vocab,max_len,optim,steps = recipe.vocab.vocab_size,recipe.packing.max_len,recipe.optim,recipe.train.steps
     if vocab<100: raise ValueError(f"vocab_size={vocab} must be a whole number of 100 or more")
     if max_len>recipe.model.max_positions: raise ValueError(f"max_len={max_len} is more than max_positions={recipe.model.max_positions}, the positions that have an embedding")
