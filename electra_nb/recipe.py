@@ -32,6 +32,9 @@ class Recipe:
     train:TrainConfig=TrainConfig() # `training.steps`
     objective_name:str='electra' # key of that row
 
+    @property
+    def without(self): return getattr(self.objective, 'without', ()) # settings that would do nothing
+
     def flat(self) -> dict: # setting -> value, as a user names them
         "All settings of all parts."
         return {k:v for k,v in {'objective':self.objective_name, **settings(self)}.items() if k!='objective_name'}
@@ -75,6 +78,7 @@ def check_recipe(
     "Refuse settings that cannot work together."
     check_mask_config(recipe.objective.mask)
     electra_configs(recipe.model, 100)
+    if hasattr(recipe.objective, 'check_model'): recipe.objective.check_model(recipe.model)
     max_len,n,warmup,steps = recipe.packing.max_len,recipe.model.max_positions,recipe.optim.warmup,recipe.train.steps
     if max_len>n: raise ValueError(f"max_len={max_len} is more than max_positions={n}, the positions that have an embedding")
     if warmup>=1 and warmup>steps:

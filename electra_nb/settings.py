@@ -70,7 +70,7 @@ class Settings:
         for f in fields(self):
             if f.type in _kinds: check_value(f.name, getattr(self, f.name), f.type, self.ranges.get(f.name), f.default)
 
-# %% ../nbs/04_settings.ipynb #1649fad1
+# %% ../nbs/04_settings.ipynb #9f805a60
 def settings(
     part, # a dataclass of settings, or of such dataclasses
 ) -> dict: # name -> value
@@ -79,7 +79,7 @@ def settings(
     for f in fields(part):
         v = getattr(part, f.name)
         out.update(settings(v) if is_dataclass(v) else {f.name:v})
-    return out
+    return {k:v for k,v in out.items() if k not in getattr(part, 'without', ())}
 
 # %% ../nbs/04_settings.ipynb #a4e1ad61
 def change(

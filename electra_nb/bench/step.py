@@ -115,7 +115,8 @@ def variants_of(
 ) -> dict: # name -> `Variant`; the first is the reference
     "The variants that compute the objective of a recipe."
     every = {**variants, **(gpu_variants if device=='cuda' else {})}
-    return {k:v for k,v in every.items() if v.learner or isinstance(recipe.objective, RTD)}
+    bare = type(recipe.objective) is RTD and recipe.objective.loss.disc_tokens=='all' # what `reference_loss` computes
+    return {k:v for k,v in every.items() if v.learner or bare}
 
 # %% ../../nbs/bench/01_step.ipynb #93cfb2c8
 class Step:

@@ -8,6 +8,7 @@ __all__ = ['init_paper', 'init_local']
 # %% ../../nbs/2_model/02_init.ipynb #ab15c7f9
 import math, torch
 from torch import nn
+from transformers.models.electra.modeling_electra import ElectraEncoder
 
 # %% ../../nbs/2_model/02_init.ipynb #2273826a
 def init_paper(
@@ -73,4 +74,5 @@ def init_local(
         if getattr(m, 'bias', None) is not None: nn.init.zeros_(m.bias)
     with torch.no_grad():
         _init_embeddings(model.base_model.embeddings, n, word_std)
-        for i,layer in enumerate(model.base_model.encoder.layer): _look_at(layer.attention.self, _offsets[min(i, 1)], n, gain)
+        for encoder in (m for m in model.modules() if isinstance(m, ElectraEncoder)):
+            for i,layer in enumerate(encoder.layer): _look_at(layer.attention.self, _offsets[min(i, 1)], n, gain)

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['sanity', 'base_rate_loss', 'Sums', 'generator_sums', 'generator_metrics', 'discriminator_sums',
-           'discriminator_metrics', 'RTDMetrics', 'sanity_sums', 'sanity_metrics', 'log_frequency', 'RTDEval']
+           'discriminator_metrics', 'RTDMetrics', 'sanity_sums', 'sanity_metrics', 'judged_tokens', 'log_frequency',
+           'RTDEval']
 
 # %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #3b6922f9
 import math, torch
@@ -119,23 +120,25 @@ def sanity_sums(
     xb:tuple, # what the model got: ids, lens, n_a, masked, slots
     weights:Tensor, # (bs, n) 1 for slots in use
     disc_loss:Tensor, # that was trained on
+    judged:Tensor, # (bs, sl) bool, True at the tokens that it should be a mean of
+    labels:Tensor, # (bs, sl) bool, what `out.is_replaced` should be
 ) -> dict: # name -> tensor
     "Count what must not occur."
     ids,lens,_,masked,slots = xb[:5]
     used,changed = weights>0,out.corrupted!=ids
     real = torch.arange(ids.shape[1], device=ids.device)<lens[:,None]
     no_slot = torch.zeros_like(ids).scatter_add(1, slots, used.long())==0
-    wrong = (out.is_replaced!=changed) & real
+    wrong = (out.is_replaced!=labels) & real
     outside = (changed | (masked!=ids)) & no_slot & real
     on_padding = ((slots>=lens[:,None]) & used).sum()+(out.real & ~real).sum()
     return dict(wrong_labels=wrong, outside=outside, on_padding=on_padding, real_tokens=real,
-        padded_loss=_over_padding(out, real, disc_loss), batches=real.new_ones(()))
+        padded_loss=_over_padding(out, judged, disc_loss), batches=real.new_ones(()))
 
-def _over_padding(out, real, disc_loss):
-    "Is the loss a mean over all places, rather than over the real tokens?"
+def _over_padding(out, judged, disc_loss):
+    "Is the loss a mean over all places, rather than over the tokens that are judged?"
     bce = binary_cross_entropy_with_logits(out.logits.float(), out.is_replaced.float(), reduction='none')
     def differs(a): return (disc_loss-a).abs()>1e-3*a
-    return differs((bce*real).sum()/real.sum()) & ~differs(bce.mean())
+    return differs((bce*judged).sum()/judged.sum()) & ~differs(bce.mean())
 
 # %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #2694bb72
 def sanity_metrics(
@@ -145,6 +148,16 @@ def sanity_metrics(
     if 'batches' not in s: return {}
     shares = {k:s[k]/s['real_tokens'] for k in ('wrong_labels','outside','on_padding')}
     return dict(shares, padded_loss=s['padded_loss']/s['batches'])
+
+# %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #d7817b76
+def judged_tokens(
+    out, # `RTDOutput`: `real` (bs, sl), `slots` (bs, n)
+    weights:Tensor, # (bs, n) 1 for slots in use, else 0
+    tokens:str='all', # 'all' real tokens, or the 'masked' ones: those at the slots in use
+) -> Tensor: # (bs, sl) bool
+    "True at the tokens that the discriminator's loss is a mean of."
+    if tokens=='all': return out.real
+    return torch.zeros_like(out.real).scatter(1, out.slots, weights>0)
 
 # %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #9e303744
 def log_frequency(
@@ -158,10 +171,11 @@ class RTDEval(Evaluate):
     "Gather `RTDMetrics` in validation."
     def __init__(self,
         mask_id:int, # id of [MASK]
+        tokens:str='all', # by which the discriminator is judged, as in `judged_tokens`
         seed:int=1234, # of masks and draws
     ):
         super().__init__(seed)
-        self.mask_id = mask_id
+        self.mask_id,self.tokens = mask_id,tokens
 
     def after_create(self):
         super().after_create()
@@ -174,16 +188,19 @@ class RTDEval(Evaluate):
     def gather(self):
         ids,slots,weights = self.xb[0],self.xb[4],self.yb[0]
         hidden = self.xb[3].gather(1, slots)==self.mask_id
-        checks = sanity_sums(self.pred, self.xb, weights, self.learn.loss_func.last['disc_loss'])
-        self.gathered.add(self.pred, weights, ids.gather(1, slots), hidden, self.log_unigram, **checks)
-        self.probe(ids, slots)
+        judged = judged_tokens(self.pred, weights, self.tokens)
+        checks = sanity_sums(self.pred, self.xb, weights, self.learn.loss_func.last['disc_loss'], judged, self.labels())
+        self.gathered.add(self.pred._replace(real=judged), weights, ids.gather(1, slots), hidden, self.log_unigram, **checks)
+        self.probe(ids, slots, judged)
 
-    def probe(self, ids, slots):
+    def labels(self): return self.pred.corrupted!=self.xb[0]
+
+    def probe(self, ids, slots, judged):
         "Count the discriminator's verdicts on words drawn by frequency."
         draws = torch.multinomial(self.unigram.float(), slots.numel(), replacement=True).view_as(slots)
         probe,is_replaced = corrupt(ids, slots, draws)
         real,types = length_masks(*self.xb[1:3], ids.shape[1])
         logits = rtd_logits(self.learn.model.discriminator, probe, real, types)
-        self.gathered.count('probe', logits, is_replaced, real.float(), logit_bins)
+        self.gathered.count('probe', logits, is_replaced, judged.float(), logit_bins)
 
     def compute(self): return self.gathered.compute() if self.gathered.counts else {}

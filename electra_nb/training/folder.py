@@ -13,7 +13,7 @@ from ..files import hash_texts
 from ..files import own_files, read_json, atomic_file
 from ..commands import logger
 from ..text.tokenizer import tokenizer_fingerprint
-from .loop import resumable
+from .loop import constants, later
 from importlib.metadata import version
 from ..objectives.table import objective_of
 from pathlib import Path
@@ -41,8 +41,7 @@ def differences(
     asked:dict, # from `run_identity`
 ) -> list: # one sentence each
     "What keeps a run from being continued."
-    def flat(d): return {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, 'objective':'electra',
-        **{k:v for k,v in d['recipe'].items() if k not in resumable}}
+    def flat(d): return {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, **later, **constants(d['recipe'])}
     a,b = flat(there),flat(json.loads(json.dumps(asked)))
     return [f'{k}: there {a.get(k)!r}, asked for {b.get(k)!r}' for k in {**a, **b} if a.get(k)!=b.get(k)]
 
@@ -54,8 +53,7 @@ def default_out(
     tokenizer, # as it was asked for
 ) -> Path:
     "`runs/SIZE-HASH`: the same call finds the same folder."
-    constants = {k:v for k,v in recipe.items() if k not in resumable and (k,v)!=('objective','electra')}
-    return Path('runs')/f'{size}-{hash_texts([str(corpus), str(tokenizer), json.dumps(constants)])[:6]}'
+    return Path('runs')/f'{size}-{hash_texts([str(corpus), str(tokenizer), json.dumps(constants(recipe))])[:6]}'
 
 # %% ../../nbs/4_training/11_folder.ipynb #53da7044
 def check_out(
