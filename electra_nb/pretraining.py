@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['Prepared', 'Run', 'cli', 'check_arguments', 'read_recipe', 'run_folder', 'prepare_text', 'build_learner',
            'describe_model', 'fit_deadline', 'machine', 'announce_machine', 'open_folder', 'write_facts', 'train_run',
-           'stop_run', 'finish_run', 'shell_word', 'closing_words', 'pretrain', 'dry_run_of']
+           'stop_run', 'finish_run', 'pretrain', 'dry_run_of']
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #152566e5
-import json, os, shlex, signal, sys, tempfile, time, torch
+import json, os, signal, sys, tempfile, time, torch
 from collections import namedtuple
 from .commands import Command, logger
 from .files import atomic_file, atomic_folder, folder_lock, read_json, verify_folder
@@ -19,7 +19,7 @@ from .recipe import Recipe, change, make_recipe, option_groups, recipe_docs, rec
 from .reports.card import model_card
 from .reports.doctor import Doctor, diagnose
 from .reports.pages import save_run_report
-from .reports.samples import KeepSamples, with_gap
+from .reports.samples import KeepSamples
 from .reports.tracking import Track, check_trackers
 from .text.corpus import Corpus, get_corpus, iterable_corpus
 from .text.prepare import check_vocab_options, prepare
@@ -32,6 +32,8 @@ from .training.folder import check_out, default_out, note_end, open_run_folder, 
 from .training.learner import pretrain_learner
 from .training.log import read_log
 from .training.loop import train
+from .zero_shot.closing import closing_words
+from .zero_shot.probe import Probe, check_probe
 from fastai.basics import Learner
 from functools import partial
 from pathlib import Path
@@ -179,9 +181,11 @@ def train_run(
     log_with:str=None, # as in `pretrain`
     cbs:list=(), # more callbacks
     began:float=None, # `time.perf_counter()` when `max_hours` began to count
+    probe=False, # from `check_probe`
 ) -> str: # why it stopped early; empty if it is finished
     "Train, with all that looks on."
     recipe,learn,threads = run.recipe,run.learn,torch.get_num_threads()
+    if probe is not False: learn.add_cb(Probe(run.text.tok, probe))
     if recipe.train.threads: torch.set_num_threads(recipe.train.threads)
     track = Track(run.out, log_with, dict(size=run.size, corpus=run.corpus.name, vocabulary=len(run.text.tok), **recipe.flat()))
     samples,before = KeepSamples(run.out),len(read_log(run.out/'log.jsonl'))
@@ -229,22 +233,6 @@ def finish_run(
     logger.info(closing_words(run))
     return learn
 
-def shell_word(
-    code:str, # Python, with single quotes
-) -> str: # to be typed after `python -c`
-    "Code in quotes; double ones, which Windows knows too, unless a shell would read something into them."
-    plain = code.replace("'\\n'", '')
-    return shlex.quote(code) if set(plain)&set('"\\$`!') else f'"{code}"'
-
-def closing_words(run) -> str:
-    "Where the results are, and something to try."
-    out,tok,objective = run.out,run.text.tok,run.learn.objective
-    where = f'{out}/report.html is the report.'
-    if not objective.fills: return f'finished: {out}/{objective.encoder} is the encoder, {where}'
-    gap = f'Returns the {tok.mask_token} of the array.' if run.corpus.name=='builtin' else with_gap(run.learn.dls.valid.examples, tok)
-    code = f"from transformers import pipeline; print(*pipeline('fill-mask', {str(out/objective.fills)!r})({gap!r}), sep='\\n')"
-    return f"finished: {out}/{objective.encoder} is the encoder, {out}/{objective.fills} fills gaps, {where}\nNext, let it fill a gap:\n  python -c {shell_word(code)}"
-
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #ef435df9
 @with_options(recipe_docs())
 def pretrain(
@@ -260,6 +248,7 @@ def pretrain(
     cache:str=None, # folder for prepared data; None: ELECTRA_NB_CACHE, or beside the Hugging Face cache
     log_with:str=None, # tracker, or several with commas between: 'tensorboard', 'trackio', 'wandb', 'mlflow', 'neptune', or a GeneralTracker of accelerate (reports.tracking)
     cbs:list=None, # more fastai callbacks for the training
+    probe:str=None, # pairs of sentences to compare at each evaluation: True: held-out sentences and the same with two words swapped; a .jsonl file of pairs (zero_shot.pairs), or a list; None: True for 'tiny'
     dry_run:bool=False, # report on the start of the corpus, time a few steps, write nothing to the run folder
     **options,
 ) -> Learner: # ready for `show_results`, `recorder.plot_loss`, `fit`, …
@@ -269,6 +258,7 @@ def pretrain(
     size,recipe = read_recipe(size, options)
     device = pick_device(device, recipe.train.precision)
     check_trackers(log_with)
+    pairs = check_probe(probe, size)
     if out is not None: check_out(out, resume)
     found = get_corpus(corpus, text_column, whole_files)
     check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)
@@ -283,7 +273,7 @@ def pretrain(
     logger.info(describe_model(run.learn, text.tok))
     with folder_lock(out):
         done = open_folder(run)
-        stopped = train_run(run, max_hours, log_with, cbs or [], began)
+        stopped = train_run(run, max_hours, log_with, cbs or [], began, pairs)
         return stop_run(run, stopped) if stopped else finish_run(run, done)
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #8c353630
