@@ -70,8 +70,8 @@ def score_rows(
             for r in group: yield Choice(list(islice(scores, len(r)))) if isinstance(r, list) else next(scores)
             bar.update(len(group))
 
-# %% ../nbs/9_zero_shot/10_scoring.ipynb #2b541e3a
-usual = dict(discriminator=.5, generator=.99) # way to score -> threshold where none was asked for
+# %% ../nbs/9_zero_shot/10_scoring.ipynb #6e0f6a68
+usual = dict(discriminator=.5, generator=2/3) # way to score -> threshold where none was asked for
 
 def threshold_for(
     scorer:Scorer,
@@ -108,13 +108,13 @@ def write_lines(
         with open(path, 'w', encoding='utf-8') as f: f.writelines(lines)
     atomic_file(Path(out).expanduser(), write)
 
-# %% ../nbs/9_zero_shot/10_scoring.ipynb #52dc80fb
+# %% ../nbs/9_zero_shot/10_scoring.ipynb #d3cd9c1d
 def score(
     model:str='last', # run folder, one of its checkpoints, Hugging Face folder or hub name; 'last': the newest run in runs/
     texts:str='-', # a text, a list of texts, a file with a text in each line or record, or '-': standard input
     show:str='words', # 'words': suspicious words; 'rank': likeliest texts first; 'choose': the best of candidates (with tabs between)
     by:str=None, # 'discriminator', or 'generator': pseudo-likelihood, a pass for every token; None: the discriminator if there is one
-    precision:float=None, # mark words so that this share of the marked is wrong, by planted slips; None: suspicion over 0.5
+    precision:float=None, # mark words so that this share of the marked is wrong, by planted slips; None: the usual threshold
     held_out:str=None, # file of text that the model has not seen, for precision=; None: docstrings, for models of the built-in text
     out:str=None, # file for lines of JSON, written as texts come; '-': standard output; None: results come back
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one

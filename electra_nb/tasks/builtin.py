@@ -37,7 +37,8 @@ def swap_words(
 ) -> str: # empty if no two words can be swapped
     "The sentence with two neighbouring words swapped."
     words = sentence.split()
-    places = [i for i,(a,b) in enumerate(zip(words[1:], words[2:]), 1) if a.islower() and b.islower() and a.isalpha() and b.isalpha() and a!=b]
+    small = [w.isalpha() and w==w.lower() for w in words] # of a script without capital letters too
+    places = [i for i in range(1, len(words)-1) if small[i] and small[i+1] and words[i]!=words[i+1]]
     if not places: return ''
     i = rng.choice(places)
     words[i],words[i+1] = words[i+1],words[i]

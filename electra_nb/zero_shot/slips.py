@@ -132,7 +132,7 @@ def share_of(
     ci = binomtest(int(k), int(n)).proportion_ci(method='wilson')
     return Share(float(k/n), float(ci.low), float(ci.high), int(n))
 
-# %% ../../nbs/9_zero_shot/06_slips.ipynb #1fd3ac14
+# %% ../../nbs/9_zero_shot/06_slips.ipynb #c1a1033e
 def slip_table(
     judged:Judged,
     threshold:float, # words above it are marked
@@ -141,7 +141,7 @@ def slip_table(
     marked = judged.suspicion>threshold
     found = np.isin(np.arange(len(judged.kind)), judged.slip[marked & judged.wrong])
     def recall(which): return share_of(found[which].sum(), which.sum())
-    kinds = {k:recall(judged.kind==k) for k in sorted(set(judged.kind)-{''})}
+    kinds = {k:recall(judged.kind==k) for k in sorted(set(judged.kind.tolist())-{''})}
     precision = share_of(judged.wrong[marked].sum(), marked.sum())
     return dict(precision=precision, recall=recall(judged.kind!=''), **kinds)
 
