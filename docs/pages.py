@@ -16,7 +16,7 @@ blob = f'{cfg.git_url}/blob/{cfg.branch}'
 # -- The order of the pages
 
 folders = {'tutorials':'Tutorials', 'howto':'How to', 'explain':'Explanations', '.':'Common parts', '1_text':'Text', '2_model':'Model', '3_objectives':'Objectives',
-    '4_training':'Training', '5_pretraining':'Pre-training', '6_tasks':'Tasks', '7_study':'Studies', '8_reports':'Reports', 'bench':'Benchmarks'} # in reading order
+    '4_training':'Training', '5_pretraining':'Pre-training', '6_tasks':'Tasks', '7_study':'Studies', '8_reports':'Reports', '9_zero_shot':'Zero-shot use', 'bench':'Benchmarks'} # in reading order
 
 def section(
     nb:Path, # notebook, relative to `nbs`

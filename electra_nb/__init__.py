@@ -2,7 +2,8 @@
 import warnings as _warnings
 
 __version__ = "0.1.0"
-_where = {'pretrain':'pretraining', 'finetune':'finetuning', 'Study':'study.study', 'diagnose':'reports.doctor', 'plan':'planning', 'report':'reports.study_pages'}
+_where = {'pretrain':'pretraining', 'finetune':'finetuning', 'Study':'study.study', 'diagnose':'reports.doctor', 'plan':'planning', 'report':'reports.study_pages',
+    'score':'scoring', 'evaluate_pairs':'zero_shot.pairs'}
 
 # fastai decorates a few activation functions with torch.jit.script, which newer versions of torch announce the end of; nothing here uses them
 _warnings.filterwarnings('ignore', message='.*torch.jit.script.* is deprecated')

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['cli', 'check_arguments', 'read_recipe', 'run_folder', 'time_of_step', 'fit_deadline', 'pretrain', 'dry_run_of']
 
-# %% ../nbs/5_pretraining/04_pretraining.ipynb #10e4448e
+# %% ../nbs/5_pretraining/04_pretraining.ipynb #b2886561
 import os, tempfile, time
 from .commands import Command, logger
 from .files import folder_lock, read_json
@@ -22,6 +22,7 @@ from .training.deadline import duration
 from .training.device import explain_memory, pick_device
 from .training.folder import check_out, default_out
 from .training.learner import describe_model
+from .zero_shot.probe import check_probe
 from fastai.basics import Learner
 from pathlib import Path
 
@@ -96,7 +97,7 @@ def fit_deadline(
         'the plan is corrected at each evaluation')
     return fit
 
-# %% ../nbs/5_pretraining/04_pretraining.ipynb #5ef67125
+# %% ../nbs/5_pretraining/04_pretraining.ipynb #8ec675f1
 @with_options(recipe_docs())
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
@@ -111,6 +112,7 @@ def pretrain(
     cache:str=None, # folder for prepared data; None: ELECTRA_NB_CACHE, or beside the Hugging Face cache
     log_with:str=None, # trackers, with commas between: 'tensorboard', 'trackio', 'wandb', 'mlflow', 'neptune' (reports.tracking)
     cbs:list=None, # more fastai callbacks for the training
+    probe:str=None, # compare pairs of sentences at evaluations: True, a .jsonl file or a list (zero_shot.probe); None: True for 'tiny'
     dry_run:bool=False, # report on the start of the corpus, time a few steps, write nothing to the run folder
     **options,
 ) -> Learner: # ready for `show_results`, `recorder.plot_loss`, `fit`, …
@@ -120,6 +122,7 @@ def pretrain(
     size,recipe = read_recipe(size, options)
     device = pick_device(device, recipe.train.precision)
     check_trackers(log_with)
+    pairs = check_probe(probe, size)
     if out is not None: check_out(out, resume)
     found = get_corpus(corpus, text_column, whole_files)
     check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)
@@ -134,7 +137,7 @@ def pretrain(
     logger.info(describe_model(run.learn, text.tok))
     with folder_lock(out):
         done = open_folder(run)
-        stopped = train_run(run, max_hours, log_with, cbs or [], began)
+        stopped = train_run(run, max_hours, log_with, cbs or [], began, pairs)
         return stop_run(run, stopped) if stopped else finish_run(run, done)
 
 # %% ../nbs/5_pretraining/04_pretraining.ipynb #27fd1ad4

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['Prepared', 'Run', 'prepare_text', 'build_learner', 'machine', 'announce_machine', 'write_facts', 'open_folder',
-           'is_finished', 'train_run', 'stop_place', 'stop_run', 'finish_run', 'shell_word', 'closing_words']
+           'is_finished', 'train_run', 'stop_place', 'stop_run', 'finish_run']
 
-# %% ../nbs/5_pretraining/03_run.ipynb #0588d3a1
-import json, shlex, signal, sys, torch
+# %% ../nbs/5_pretraining/03_run.ipynb #e656b201
+import json, signal, sys, torch
 from collections import namedtuple
 from .commands import logger
 from .files import atomic_file, atomic_folder, read_json, verify_folder
@@ -17,7 +17,7 @@ from .recipe import Recipe
 from .reports.card import model_card
 from .reports.doctor import Doctor, diagnose
 from .reports.pages import save_run_report
-from .reports.samples import KeepSamples, with_gap
+from .reports.samples import KeepSamples
 from .reports.tracking import Track
 from .text.corpus import Corpus
 from .text.prepare import prepare
@@ -26,6 +26,8 @@ from .training.folder import note_end, open_run_folder, run_identity
 from .training.learner import pretrain_learner
 from .training.log import read_log
 from .training.loop import train
+from .zero_shot.closing import closing_words
+from .zero_shot.probe import Probe
 from fastai.basics import Learner
 from functools import partial
 from pathlib import Path
@@ -104,16 +106,18 @@ def is_finished(checkpoint:Path) -> bool:
     state = checkpoint_state(checkpoint)
     return state['n_updates']>=state['n_steps']
 
-# %% ../nbs/5_pretraining/03_run.ipynb #8fb3a481
+# %% ../nbs/5_pretraining/03_run.ipynb #730c2d92
 def train_run(
     run:Run,
     max_hours:float=None, # as in `pretrain`
     log_with:str=None, # as in `pretrain`
     cbs:list=(), # more callbacks
     began:float=None, # `time.perf_counter()` when `max_hours` began to count
+    probe=False, # from `zero_shot.probe.check_probe`
 ) -> str: # why it stopped early; empty if it is finished
     "Train, with all that looks on."
     recipe,learn,threads = run.recipe,run.learn,torch.get_num_threads()
+    if probe is not False: learn.add_cb(Probe(run.text.tok, probe))
     if recipe.train.threads: torch.set_num_threads(recipe.train.threads)
     track = Track(run.out, log_with, dict(size=run.size, corpus=run.corpus.name, vocabulary=len(run.text.tok), **recipe.flat()))
     samples,before = KeepSamples(run.out),len(read_log(run.out/'log.jsonl'))
@@ -168,23 +172,3 @@ def finish_run(
     save_run_report(out)
     logger.info(closing_words(run))
     return learn
-
-# %% ../nbs/5_pretraining/03_run.ipynb #86bea146
-def shell_word(
-    code:str, # Python, with single quotes
-) -> str: # to be typed after `python -c`
-    "Code in quotes; double ones, which Windows knows too, unless a shell would read something into them."
-    plain = code.replace("'\\n'", '')
-    return shlex.quote(code) if set(plain)&set('"\\$`!') else f'"{code}"'
-
-# %% ../nbs/5_pretraining/03_run.ipynb #97a54d0b
-def closing_words(run:Run) -> str:
-    "Where the results are, and something to try."
-    out,tok,objective = run.out,run.text.tok,run.learn.objective
-    where = f'{out}/report.html is the report.'
-    if not objective.fills: return f'finished: {out}/{objective.encoder} is the encoder, {where}'
-    gap = f'Returns the {tok.mask_token} of the array.' if run.corpus.name=='builtin' else with_gap(run.learn.dls.valid.examples, tok)
-    fill = f"pipeline('fill-mask', {str(out/objective.fills)!r})({gap!r})"
-    code = f"from transformers import pipeline; print(*{fill}, sep='\\n')"
-    return (f'finished: {out}/{objective.encoder} is the encoder, {out}/{objective.fills} fills gaps, {where}\n'
-        f'Next, let it fill a gap:\n  python -c {shell_word(code)}')

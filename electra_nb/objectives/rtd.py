@@ -170,7 +170,7 @@ class RTD:
     loss:LossConfig=LossConfig() # weights of the towers
 
     words,towers,encoder = 'replaced-token detection',('generator','discriminator'),'discriminator'
-    fills = 'generator' # its head fills a gap
+    fills,detects = 'generator','discriminator' # whose head fills a gap; whose head detects replaced tokens
     losses = dict(gen_loss='generator', disc_loss='discriminator') # a loss of the step -> whose it is
     panels,headline,healthy = panels,staticmethod(rtd_headline),staticmethod(rtd_healthy)
     tiles = {'accuracy on [MASK]':'mask_accuracy', "AUC, generator's samples":'disc_auc', 'AUC, words by frequency':'probe_auc',

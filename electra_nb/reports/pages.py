@@ -12,7 +12,7 @@ import re
 from datetime import date
 from ..commands import logger
 from ..files import atomic_file
-from ..objectives.contract import Curve, Panel, draw
+from ..objectives.contract import Curve, Panel, draw, probe_panels
 from ..recipe import recipes
 from .doctor import diagnose
 from .elements import folded, ink, note, page, remark, rows, section, svg, table, thin, tiles
@@ -46,7 +46,7 @@ def chart(run:RunFolder, panel:Panel):
 
 def charts(run:RunFolder):
     "The curves of a run: those of its objective, then those of every run."
-    panels = [p for p in (*run.objective.panels,*run_panels) if any(map(run.points, p.curves))]
+    panels = [p for p in (*run.objective.panels,*probe_panels,*run_panels) if any(map(run.points, p.curves))]
     if not panels: return P('There are no curves yet: the first line of the log is still to come.')
     return Div(*(chart(run, p) for p in panels), cls='charts')
 
@@ -158,6 +158,7 @@ def run_page(
     "The report of a pre-training."
     run = RunFolder(folder)
     figures = [(label, f'{run.metrics[key]:.3f}') for label,key in run.objective.tiles.items() if key in run.metrics]
+    if 'pair_accuracy' in run.metrics: figures.append(('real sentence preferred (chance 50 %)', f"{run.metrics['pair_accuracy']:.0%}"))
     top = tiles([('steps', f'{run.step:,}'), ('training', duration(run.seconds)), *figures])
     words = remark(f'Pre-trained on {run.corpus} by {run.objective.words}')
     numbers = Div(Div(recipe_section(run), metrics_section(run)), text_section(run), machine_section(run), cls='columns')

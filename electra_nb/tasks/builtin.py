@@ -37,8 +37,8 @@ def swap_words(
 ) -> str: # empty if no two words can be swapped
     "The sentence with two neighbouring words swapped."
     words = sentence.split()
-    plain = [w.islower() and w.isalpha() for w in words]
-    places = [i for i in range(1, len(words)-1) if plain[i] and plain[i+1] and words[i]!=words[i+1]]
+    small = [w.isalpha() and w==w.lower() for w in words] # of a script without capital letters too
+    places = [i for i in range(1, len(words)-1) if small[i] and small[i+1] and words[i]!=words[i+1]]
     if not places: return ''
     i = rng.choice(places)
     words[i],words[i+1] = words[i+1],words[i]

@@ -8,7 +8,7 @@ __all__ = ['read_log', 'trim_log', 'batch_fingerprint', 'LogSteps', 'log_points'
 # %% ../../nbs/4_training/05_log.ipynb #114048fe
 import json, math, shutil, time, torch
 from ..files import atomic_file, explain_oserror, read_objects, sync
-from ..objectives.contract import draw
+from ..objectives.contract import draw, probe_panels, probe_words
 from ..objectives.table import objective_of
 from .nonfinite import tower_norms
 from ..commands import logger
@@ -129,7 +129,7 @@ def log_eval(self:LogSteps) -> None:
     "Write and show the metrics of the evaluation just done."
     metrics,n = self.learn.evaluation,self.learn.steps.done
     if n and metrics: self.write(dict(step=n, of=self.n_steps, valid=metrics))
-    if metrics: logger.info(f'step {n:>{len(str(self.n_steps))}}/{self.n_steps} | {self.learn.objective.headline(metrics, self.baseline)}')
+    if metrics: logger.info(f'step {n:>{len(str(self.n_steps))}}/{self.n_steps} | {self.learn.objective.headline(metrics, self.baseline)}{probe_words(metrics)}')
 
 # %% ../../nbs/4_training/05_log.ipynb #31314756
 @patch
@@ -161,10 +161,13 @@ def plot_run(
     run:str, # run folder
 ) -> Figure:
     "Curves of a run, from its log: the pictures of its objective."
-    panels,points = objective_of(run).panels,log_points(read_log(Path(run)/'log.jsonl'))
+    points = log_points(read_log(Path(run)/'log.jsonl'))
+    panels = [*objective_of(run).panels,*(p for p in probe_panels if any(map(points, p.curves)))]
     n_rows = math.ceil(len(panels)/2)
     fig = Figure(figsize=(11,3*n_rows), layout='constrained')
-    for panel,ax in zip(panels, fig.subplots(n_rows, 2).flat): draw(panel, ax, points)
+    axes = fig.subplots(n_rows, 2).flat
+    for panel,ax in zip(panels, axes): draw(panel, ax, points)
+    for ax in axes[len(panels):]: ax.set_axis_off()
     return fig
 
 def save_curves(run):

@@ -1,0 +1,63 @@
+"Scoring as a user meets it: whole processes, pipes, and the pairs of BLiMP and Zorro where their files lie beside the project."
+import json, os, subprocess, sys
+from pathlib import Path
+
+import pytest
+
+root = Path(__file__).parent.parent
+grammar = root.parent/'shared'/'data'/'grammar'
+
+@pytest.fixture(scope='module')
+def home(tmp_path_factory):
+    "A folder with an untrained run."
+    import torch
+    from electra_nb.model.hf import save_models
+    from electra_nb.model.towers import get_models, sizes
+    from electra_nb.text.tokenizer import tiny_tokenizer
+    path = tmp_path_factory.mktemp('scoring')
+    torch.manual_seed(42)
+    tok = tiny_tokenizer()
+    save_models(*get_models(sizes['tiny'], len(tok)), path/'runs'/'mine', tok)
+    (path/'runs'/'mine'/'recipe.json').write_text('{"size": "tiny", "recipe": {}}')
+    return path
+
+def electra_score(
+    home:Path, # working folder
+    *argv, # arguments
+    stdin:bytes=b'', # what a pipe brings
+) -> subprocess.CompletedProcess:
+    "The command in a process of its own."
+    env = {**os.environ, 'PYTHONPATH':str(root), 'OMP_NUM_THREADS':'1'}
+    call = [sys.executable,'-c','from electra_nb.scoring import cli; cli()',*argv,'--device','cpu']
+    return subprocess.run(call, cwd=home, env=env, input=stdin, capture_output=True, timeout=300)
+
+def test_pipe_keeps_order(home):
+    "Lines of JSON on the standard output, nothing else, in the order of the lines that came, empty ones too."
+    texts = [f'The {i} boats come back with fish. '*(i%7) for i in range(40)]
+    res = electra_score(home, '--out', '-', stdin='\n'.join(texts).encode()+b'\n')
+    assert res.returncode==0, res.stderr
+    assert [json.loads(l)['text'] for l in res.stdout.splitlines()]==texts
+
+def test_plain_text_when_piped(home):
+    "No escape code reaches a file, neither of ours nor of the text."
+    res = electra_score(home, 'runs/mine', stdin='The boats \x1b[31mcome back.\n'.encode())
+    assert res.returncode==0 and b'\x1b' not in res.stdout and b'boats' in res.stdout
+
+def test_wrong_input_is_one_line(home):
+    "What a user can mend has exit code 2 and one line."
+    for argv,stdin,says in ((('runs/none',),b'a\n',b'no model'),(('runs/mine','--by','mlm'),b'a\n',b"'generator'"),(('runs/mine',),b'\xff\n',b'line 1')):
+        res = electra_score(home, *argv, stdin=stdin)
+        assert res.returncode==2 and says in res.stderr and b'Traceback' not in res.stderr, argv
+
+@pytest.mark.parametrize('name', ['blimp','zorro'])
+def test_untrained_model_guesses(home, name):
+    "On the first pairs of each phenomenon a model that was never trained has no gain over itself from another seed that the interval excludes by far."
+    if not grammar.is_dir(): pytest.skip('no ../shared/data/grammar')
+    from electra_nb.zero_shot.pairs import evaluate_pairs, read_pairs
+    kept,seen = [],{}
+    for p in read_pairs(grammar/f'{name}.jsonl.xz'):
+        seen[p.phenomenon] = seen.get(p.phenomenon, 0)+1
+        if seen[p.phenomenon]<=20: kept.append(p)
+    table = evaluate_pairs(home/'runs'/'mine', kept, device='cpu').set_index('phenomenon')
+    assert len(table)==len(seen)+1 and (table.pairs.iloc[:-1]==20).all()
+    assert 35<table.accuracy['mean of phenomena']<65 and 35<table.untrained['mean of phenomena']<65
