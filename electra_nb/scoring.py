@@ -22,7 +22,7 @@ from itertools import chain, islice
 from pathlib import Path
 from tqdm import tqdm
 
-# %% ../nbs/9_zero_shot/10_scoring.ipynb #cfd1f5a9
+# %% ../nbs/9_zero_shot/10_scoring.ipynb #c2633754
 _wanted = ('words','rank','choose') # suspicious words, in the order of the texts; the likeliest texts first; the best of several candidates
 
 def check_request(
@@ -39,7 +39,7 @@ def check_request(
         raise ValueError(f"precision={precision!r} is a share: pass a number between 0 and 1, such as 0.8")
     if show=='choose': raise ValueError("precision would have no effect on show='choose', which marks no words")
 
-# %% ../nbs/9_zero_shot/10_scoring.ipynb #f3f33d18
+# %% ../nbs/9_zero_shot/10_scoring.ipynb #a8eddda3
 def score_texts(
     scorer:Scorer,
     texts:list, # strings
@@ -49,7 +49,7 @@ def score_texts(
     tokens = token_texts(scorer.tok, texts)
     return [TextScore(t, logp, suspicion, threshold) for t,(logp,suspicion) in zip(tokens, token_scores(scorer, tokens))]
 
-# %% ../nbs/9_zero_shot/10_scoring.ipynb #08c8af49
+# %% ../nbs/9_zero_shot/10_scoring.ipynb #d552ba07
 def _groups(rows, n):
     rows = iter(rows)
     return iter(lambda: list(islice(rows, n)), [])
@@ -70,7 +70,7 @@ def score_rows(
             for r in group: yield Choice(list(islice(scores, len(r)))) if isinstance(r, list) else next(scores)
             bar.update(len(group))
 
-# %% ../nbs/9_zero_shot/10_scoring.ipynb #6e0f6a68
+# %% ../nbs/9_zero_shot/10_scoring.ipynb #8e98aa96
 usual = dict(discriminator=.5, generator=2/3) # way to score -> threshold where none was asked for
 
 def threshold_for(
@@ -86,7 +86,7 @@ def threshold_for(
         raise ValueError("precision= needs held_out=, a file of text that the model has not seen, to choose a threshold on")
     return slip_threshold(scorer, held_out_sentences(held_out), precision)
 
-# %% ../nbs/9_zero_shot/10_scoring.ipynb #8a76b1b0
+# %% ../nbs/9_zero_shot/10_scoring.ipynb #d6d41a80
 def threshold_words(found:Threshold) -> str:
     "What a threshold does, in words."
     precision,recall = (found.shares[k] for k in ('precision','recall'))
@@ -94,7 +94,7 @@ def threshold_words(found:Threshold) -> str:
     return (f'words above {found.value:.3f} are marked; on other held-out sentences, every second of them with a planted slip, '
         f'precision is {share(precision)} and recall {share(recall)}')
 
-# %% ../nbs/9_zero_shot/10_scoring.ipynb #7557fe61
+# %% ../nbs/9_zero_shot/10_scoring.ipynb #d4b67a4a
 def write_lines(
     results:Iterable, # `TextScore` or `Choice`
     out:str, # file, or '-' for the standard output
@@ -108,7 +108,7 @@ def write_lines(
         with open(path, 'w', encoding='utf-8') as f: f.writelines(lines)
     atomic_file(Path(out).expanduser(), write)
 
-# %% ../nbs/9_zero_shot/10_scoring.ipynb #d3cd9c1d
+# %% ../nbs/9_zero_shot/10_scoring.ipynb #76839230
 def score(
     model:str='last', # run folder, one of its checkpoints, Hugging Face folder or hub name; 'last': the newest run in runs/
     texts:str='-', # a text, a list of texts, a file with a text in each line or record, or '-': standard input
@@ -133,7 +133,7 @@ def score(
     if show=='rank': results = Scores(results).ranked()
     return Scores(results) if out is None else write_lines(results, out)
 
-# %% ../nbs/9_zero_shot/10_scoring.ipynb #72608683
+# %% ../nbs/9_zero_shot/10_scoring.ipynb #e0544e4b
 def _print(found):
     if found is not None: print(found)
 
