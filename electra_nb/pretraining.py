@@ -10,7 +10,7 @@ __all__ = ['Prepared', 'Run', 'cli', 'check_arguments', 'read_recipe', 'run_fold
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #152566e5
 import json, os, shlex, signal, sys, tempfile, time, torch
 from collections import namedtuple
-from .commands import Command, logger
+from .commands import Command, logger, told_interrupt
 from .files import atomic_file, atomic_folder, folder_lock, read_json, verify_folder
 from .model.hf import save_tower
 from .model.lexical import lexical_start
@@ -24,9 +24,10 @@ from .reports.tracking import Track, check_trackers
 from .text.corpus import Corpus, get_corpus, iterable_corpus
 from .text.prepare import check_vocab_options, prepare
 from .text.tokenizer import sample_texts
+from .training.callbacks import check_callbacks
 from .training.checkpoints import checkpoint_state, newest_checkpoint
 from .training.clock import time_step
-from .training.deadline import duration
+from .training.deadline import duration, rounded
 from .training.device import explain_memory, pick_device
 from .training.folder import check_out, default_out, note_end, open_run_folder, run_identity
 from .training.learner import pretrain_learner
@@ -129,7 +130,7 @@ def fit_deadline(
     left = recipe.train.hours-(time.perf_counter()-began)/3600
     fit = fit_hours(recipe, max(left, 1/3600), took, n_eval_batches(recipe.train, len(text.valid)), given)
     times = fit.train.steps*fit.train.bs/len(text.train)
-    logger.info(f'deadline: about {fit.train.steps:,} steps of {took.step:.3g} s in {recipe.train.hours:g} hours, reading the text {times:.2g} times; the plan is corrected at each evaluation')
+    logger.info(f'deadline: about {fit.train.steps:,} steps of {rounded(took.step)} s in {rounded(recipe.train.hours)} hours, reading the text {rounded(times, 2)} times; the plan is corrected at each evaluation')
     return fit
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #9788d058
@@ -155,7 +156,9 @@ def open_folder(
 ) -> bool: # is the run finished already?
     "Begin a run in its folder, or go on with it."
     open_run_folder(run.out, run_identity(run.size, run.recipe.flat(), run.corpus, run.text.tok))
-    if verify_folder(run.out/'tokenizer'): atomic_folder(run.out/'tokenizer', run.text.tok.save_pretrained)
+    if wrong := verify_folder(run.out/'tokenizer'):
+        if (run.out/'tokenizer').exists(): logger.info(f"{run.out/'tokenizer'} is written again: {wrong}")
+        atomic_folder(run.out/'tokenizer', run.text.tok.save_pretrained)
     start = newest_checkpoint(run.out/'checkpoints')
     if start: announce_machine(run.out, machine(run))
     write_facts(run)
@@ -208,7 +211,7 @@ def stop_run(
     elif saved.name==f'step_{n}': where = f'after step {n} of {last}, and saved. The same call goes on from there'
     else: where = f'during step {n+1} of {last}. The same call goes on from {saved.name}'
     logger.info(f'stopped ({reason}) {where}.')
-    if reason=='SIGINT': raise KeyboardInterrupt
+    if reason=='SIGINT': raise told_interrupt()
     if reason.startswith('SIG'): sys.exit(128+signal.Signals[reason])
     return run.learn
 
@@ -269,6 +272,7 @@ def pretrain(
     size,recipe = read_recipe(size, options)
     device = pick_device(device, recipe.train.precision)
     check_trackers(log_with)
+    cbs = check_callbacks(cbs)
     if out is not None: check_out(out, resume)
     found = get_corpus(corpus, text_column, whole_files)
     check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)
@@ -283,7 +287,7 @@ def pretrain(
     logger.info(describe_model(run.learn, text.tok))
     with folder_lock(out):
         done = open_folder(run)
-        stopped = train_run(run, max_hours, log_with, cbs or [], began)
+        stopped = train_run(run, max_hours, log_with, cbs, began)
         return stop_run(run, stopped) if stopped else finish_run(run, done)
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #8c353630
@@ -303,8 +307,8 @@ def dry_run_of(
     with explain_memory(recipe.train, recipe.packing.max_len): took = time_step(recipe, len(text.tok), device, text.train.lengths())
     n_eval = recipe.train.eval_batches
     if recipe.train.hours: recipe = fit_hours(recipe, recipe.train.hours, took, n_eval)
-    words = f"about {took.step:.3g} s a step, {duration(train_seconds(recipe, took, n_eval))} for {recipe.train.steps:,} steps"
-    logger.info(f"dry run of {size}, on the first {n_chars/1e6:g} million characters at most: {words}; nothing was written")
+    words = f"about {rounded(took.step)} s a step, {duration(train_seconds(recipe, took, n_eval))} for {recipe.train.steps:,} steps"
+    logger.info(f"dry run of {size}, on the first {rounded(n_chars/1e6)} million characters at most: {words}; nothing was written")
     return learn
 
 # %% ../nbs/5_pretraining/03_pretraining.ipynb #e8671167

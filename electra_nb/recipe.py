@@ -86,7 +86,8 @@ aliases = dict(learning_rate='lr', max_steps='steps', num_train_steps='steps', t
     gradient_accumulation_steps='accumulate', eval_steps='eval_every', logging_steps='log_every', save_steps='save_every', save_total_limit='keep',
     save_checkpoints_steps='save_every', mlm_probability='mask_prob', num_hidden_layers='n_layers', num_attention_heads='n_heads', generator_hidden_size='generator_size',
     hidden_dropout_prob='dropout', resume_from_checkpoint='resume', lr_decay_power='lr_power', do_lower_case='lower', epochs='steps', num_train_epochs='steps',
-    fp16='precision', bf16='precision', report_to='log_with', untied_generator='tie', untied_generator_embeddings='tie', electra_objective='objective')
+    fp16='precision', bf16='precision', report_to='log_with', untied_generator='tie', untied_generator_embeddings='tie', electra_objective='objective',
+    recipe='size', lr_scheduler_type='lr_power', logging_dir='log_with', data_dir='corpus', dataset='corpus')
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #d05778a0
 def check_names(
@@ -97,8 +98,9 @@ def check_names(
     "Refuse an option that does not exist, with the name that was probably meant."
     for k in options:
         if k in known: continue
-        near = elsewhere.get(k) or next(iter(difflib.get_close_matches(k, known, 1)), None)
-        raise ValueError(f"unknown option {k!r}{f': did you mean {near!r}?' if near else '.'} Known options: {', '.join(known)}")
+        near = elsewhere.get(k) or next(iter(difflib.get_close_matches(k, known, 1, cutoff=.7)), None)
+        hint = f': did you mean {near!r}?' if near else f". Known options: {', '.join(known)}"
+        raise ValueError(f"unknown option {k!r}{hint}")
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #ae933e2b
 _kinds = {int:(numbers.Integral,'a whole number'), float:(numbers.Real,'a number'), bool:(bool,'True or False'), str:(str,'a text')}

@@ -8,6 +8,7 @@ __all__ = ['sizes', 'ModelConfig', 'check_model_config', 'electra_configs', 'tie
 
 # %% ../../nbs/2_model/01_towers.ipynb #2017ff9e
 from dataclasses import dataclass, replace
+from functools import partial
 from .init import init_local, init_paper
 from torch import nn
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
@@ -28,7 +29,7 @@ class ModelConfig:
     dropout:float=0.1 # on embeddings and the output of each sublayer (Table 6)
     attention_dropout:float=0.1 # on attention weights (Table 6)
     tie:str='embeddings' # what the towers share: 'embeddings' (paper), 'all' (one encoder), or 'none'
-    init:str='paper' # initial values: 'paper', or 'local' (`model.init`; for tiny models)
+    init:str='paper' # initial values: 'paper' (original code), 'normal' (without its Glorot layers), or 'local' (for tiny models; all in `model.init`)
     lexical_start:bool=False # word vectors begin with counts of neighbours in the text (`model.lexical`)
 
 # %% ../../nbs/2_model/01_towers.ipynb #35b1f654
@@ -40,7 +41,7 @@ sizes = dict(small=ModelConfig(), # rows of the paper's Table 6, but the last tw
         generator_heads=4, dropout=0., attention_dropout=0., init='local', lexical_start=True))
 
 # %% ../../nbs/2_model/01_towers.ipynb #39264964
-_choices = dict(tie=('embeddings','all','none'), init=('paper','local'))
+_choices = dict(tie=('embeddings','all','none'), init=('paper','normal','local'))
 
 def _check_choices(cfg):
     for k,known in _choices.items():
@@ -126,7 +127,7 @@ def tie_towers(
 
 # %% ../../nbs/2_model/01_towers.ipynb #c91bc7ae
 def _initialize(tower, cfg):
-    dict(paper=init_paper, local=init_local)[cfg.init](tower)
+    dict(paper=init_paper, normal=partial(init_paper, glorot=False), local=init_local)[cfg.init](tower)
     tower.set_attn_implementation('sdpa')
 
 def get_models(

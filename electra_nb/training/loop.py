@@ -12,9 +12,10 @@ from dataclasses import asdict
 from .checkpoints import checkpoint_bytes, checkpoint_state, remove_partial, load_checkpoint, newest_checkpoint
 from ..files import hash_texts
 from ..text.batches import row_order
-from .deadline import Deadline, WarnTooLong
+from .deadline import Deadline, SayProgress, WarnTooLong
 from ..files import need_space, remove_folder
 from .device import explain_memory
+from .history import fill_recorder
 from .log import LogSteps, read_log, save_curves, trim_log
 from .optim import OptimConfig, WarmupDecay
 from .steps import BetweenSteps, CostLimit, EvalIntervals, RestoreScaler, SaveSteps, StepProgress, TrainConfig
@@ -76,7 +77,7 @@ def _evaluate(learn, log, every):
     log.log_eval()
 
 # %% ../../nbs/4_training/10_loop.ipynb #f270ba20
-RunCallbacks = namedtuple('RunCallbacks', 'intervals schedule scaler between curves log saver bar dump deadline warn')
+RunCallbacks = namedtuple('RunCallbacks', 'intervals schedule scaler between curves log saver bar say dump deadline warn')
 
 def run_callbacks(
     learn:Learner, # from `pretrain_learner`, with `n_updates` and `last_step`
@@ -96,7 +97,7 @@ def run_callbacks(
     intervals = EvalIntervals(n, eval_interval(cfg), cfg.accumulate)
     deadline,warn = Deadline(cfg.hours, state.get('seconds', 0.), began),Callback() if cfg.hours else WarnTooLong(n, n*cfg.bs/len(rows))
     return RunCallbacks(intervals, WarmupDecay(n, optim), RestoreScaler(state.get('scaler')), BetweenSteps(), DrawCurves(run),
-        log, saver, StepProgress(n), DumpBadBatch(run, tok, cfg.accumulate), deadline, warn)
+        log, saver, StepProgress(n, every=cfg.log_every), SayProgress(n, cfg.log_every), DumpBadBatch(run, tok, cfg.accumulate), deadline, warn)
 
 # %% ../../nbs/4_training/10_loop.ipynb #d21e52cf
 def _tidy(learn, run, cfg, state):
@@ -131,4 +132,5 @@ def train(
             finally: own.bar.close()
         if learn.n_updates==learn.last_step: _evaluate(learn, own.log, every)
     save_curves(run)
+    fill_recorder(learn, read_log(run/'log.jsonl'))
     return own.saver.reason if learn.n_updates<learn.last_step else ''
