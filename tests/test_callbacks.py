@@ -36,7 +36,7 @@ def plain(home):
 def test_welcome(name, home, plain):
     "A run with the callback comes to its end, with the same weights as without it."
     learn = train(home, name, make.get(name, getattr(fa, name))())
-    assert learn.n_updates==12 and read_json(home/name/'end.json')['why']=='finished'
+    assert learn.steps.done==12 and read_json(home/name/'end.json')['why']=='finished'
     if name!='SaveModelCallback': assert all(map(torch.equal, plain.model.parameters(), learn.model.parameters()))
 
 @pytest.mark.parametrize('name', [n for n in instead if hasattr(fa, n)])
@@ -53,7 +53,7 @@ def test_csv_logger(home, plain):
 def test_early_stop(home):
     "A run that is ended early is saved, and the same call goes on."
     learn = train(home, 'early', fa.EarlyStoppingCallback(min_delta=100, patience=1))
-    assert learn.n_updates<12 and read_json(home/'early'/'end.json')['why']=='a callback ended the training'
+    assert learn.steps.done<12 and read_json(home/'early'/'end.json')['why']=='a callback ended the training'
     assert train(home, 'early').n_updates==12
 
 def test_learner(home, plain, monkeypatch):

@@ -67,7 +67,7 @@ def test_200_steps(home):
     a,b = weights(plain),weights(compiled)
     assert a.keys()==b.keys() and all(torch.allclose(a[k], b[k], atol=1e-4) for k in a)
     _,learn = run(home, 'compiled', None, steps=200, eval_every=100) # may be given up when a run goes on
-    assert learn.n_updates==200
+    assert learn.steps.done==200
 
 def test_accumulate(home):
     "Two batches an update."
@@ -83,21 +83,21 @@ class StopAt(Callback):
     "End the training after some updates."
     def __init__(self, n): self.n = n
     def after_step(self):
-        if self.learn.n_updates==self.n: raise CancelFitException()
+        if self.learn.steps.done==self.n: raise CancelFitException()
 
 @pytest.mark.parametrize('accumulate', [1,2])
 def test_resume(home, accumulate):
     "A compiled run that is stopped and goes on ends as one that was not, to the last bit."
     whole,_ = run(home, f'whole{accumulate}', accumulate=accumulate)
     stopped,learn = run(home, f'stopped{accumulate}', accumulate=accumulate, cbs=[StopAt(10)])
-    assert learn.n_updates==10 and not (stopped/'discriminator').exists()
+    assert learn.steps.done==10 and not (stopped/'discriminator').exists()
     run(home, f'stopped{accumulate}', accumulate=accumulate)
     assert equal(whole, stopped) and log(whole)==log(stopped)
 
 class Change(Callback):
     "Other λ, temperature, decay, betas and largest norm from step 8 on, and a frozen generator from step 16 on."
     def before_batch(self):
-        n,learn = self.learn.n_updates,self.learn
+        n,learn = self.learn.steps.done,self.learn
         if not self.training: return
         if n==8:
             learn.loss_func.cfg = replace(learn.loss_func.cfg, disc_weight=5.)

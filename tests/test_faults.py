@@ -148,7 +148,7 @@ import shutil
 from fastai.callback.core import Callback
 class Fill(Callback):
     def after_step(self):
-        if self.learn.n_updates==12: open('small/ballast', 'wb').write(bytes(shutil.disk_usage('small').free-100_000))
+        if self.learn.steps.done==12: open('small/ballast', 'wb').write(bytes(shutil.disk_usage('small').free-100_000))
 cbs = [Fill()]
 """
 
@@ -194,7 +194,7 @@ def test_every_harm_is_noticed(runs):
 def test_damaged_and_resumed(runs, harm):
     "The run goes on from the checkpoint before a damaged one, and says so; the log loses its torn line."
     name = f'harmed_{harm}'
-    rc,_ = runs(name, 'class Stop(electra_nb.reports.doctor.Callback):\n    def after_step(self):\n        if self.learn.n_updates==17: os._exit(9)\ncbs = [Stop()]')
+    rc,_ = runs(name, 'class Stop(electra_nb.reports.doctor.Callback):\n    def after_step(self):\n        if self.learn.steps.done==17: os._exit(9)\ncbs = [Stop()]')
     assert rc==9
     harms[harm](runs.tmp/name/'checkpoints'/'step_15'/'trainer.safetensors')
     log = runs.tmp/name/'log.jsonl'
@@ -274,7 +274,7 @@ def test_signals_save(runs, sig):
 
 def test_second_signal(runs):
     "A second Ctrl-C does not wait for the step."
-    slow = "import signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nclass Slow(electra_nb.reports.doctor.Callback):\n    def after_step(self):\n        if self.learn.n_updates==7: time.sleep(60)\ncbs = [Slow()]"
+    slow = "import signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nclass Slow(electra_nb.reports.doctor.Callback):\n    def after_step(self):\n        if self.learn.steps.done==7: time.sleep(60)\ncbs = [Slow()]"
     pid = runs.start('twice', slow)
     wait_for(lambda: (runs.tmp/'twice'/'log.jsonl').exists() and '"step": 6' in (runs.tmp/'twice'/'log.jsonl').read_text())
     time.sleep(.3)
@@ -314,7 +314,7 @@ def test_damaged_again_and_again(runs):
 def test_log_lost(runs, harm):
     "A log that is lost or has garbage in it: said, what is left is kept, and the weights are the same."
     name = f'log_{harm}'
-    runs(name, 'class Stop(electra_nb.reports.doctor.Callback):\n    def after_step(self):\n        if self.learn.n_updates==17: os._exit(9)\ncbs = [Stop()]')
+    runs(name, 'class Stop(electra_nb.reports.doctor.Callback):\n    def after_step(self):\n        if self.learn.steps.done==17: os._exit(9)\ncbs = [Stop()]')
     log = runs.tmp/name/'log.jsonl'
     if harm=='gone': log.unlink()
     else:

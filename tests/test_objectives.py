@@ -21,7 +21,7 @@ class StopAt(Callback):
     order = 40
     def __init__(self, n): self.n = n
     def after_step(self):
-        if self.learn.n_updates==self.n: self.learn.save_steps.reason = 'test'
+        if self.learn.steps.done==self.n: self.learn.save_steps.reason = 'test'
 
 @pytest.fixture(scope='module')
 def run(tmp_path_factory):
