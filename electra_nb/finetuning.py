@@ -24,6 +24,7 @@ from .tasks.labels import table_task
 from .tasks.settings import FinetuneConfig, finetune_config
 from .text.tokenizer import tokenizer_fingerprint
 from .training.device import pick_device
+from .training.folder import folder_name
 from .training.optim import OptimConfig
 from pathlib import Path
 from transformers import ElectraConfig, ElectraModel, PreTrainedTokenizerFast
@@ -110,7 +111,8 @@ def _check_counts(**counts):
 
 def _check_places(out, submission, keep, runs):
     "Refuse names of files and folders that cannot be written."
-    if not (out is None or (isinstance(out, (str,os.PathLike)) and Path(out).name)): raise ValueError(f"out={out!r}: name a folder")
+    if out is not None and not folder_name(out).name:
+        raise ValueError(f"out={str(out)!r} is no name of a folder: pass one such as 'runs/mine', or None")
     if submission is None: return
     if Path(submission).is_dir(): raise ValueError(f"submission={str(submission)!r} is a folder: name a file, such as submission.zip")
     if keep>runs: raise ValueError(f"keep={keep} models cannot be averaged after runs={runs}: pass more runs or a smaller keep")

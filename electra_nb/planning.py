@@ -11,16 +11,16 @@ import math, torch, time
 from dataclasses import dataclass
 from datetime import datetime
 from .commands import Command
+from .figure import ShownFigure
 from .text.corpus import get_corpus
 from .training.clock import step_flops, StepTime, time_step
-from .training.deadline import duration, end_time, run_seconds, steps_for
+from .training.deadline import duration, end_time, rounded, run_seconds, steps_for
 from .training.device import pick_device
 from .recipe import Recipe, make_recipe, option_groups, recipe_docs, recipe_from_file, recipes
 from .settings import change, with_options
 from .training.steps import TrainConfig, eval_interval, milestones
 from .text.tokenizer import get_tokenizer, line_encoder, sample_texts
 from .text.packing import pack_block
-from matplotlib.figure import Figure
 from collections import namedtuple
 
 # %% ../nbs/5_pretraining/02_planning.ipynb #5b08745d
@@ -90,8 +90,8 @@ def text_size(
     return TextSize(n['tokens_in']*more, n['rows']*more*(1-recipe.packing.valid), ids*more, 1-ids/(n['rows']*recipe.packing.max_len), v, learned+packed*more, lengths)
 
 # %% ../nbs/5_pretraining/02_planning.ipynb #2e128b05
-def _big(n): return next((f'{n/k:,.3g} {w}' for k,w in ((1e9,'billion'),(1e6,'million')) if n>=k), f'{n:,.0f}')
-def _bytes(n): return next((f'{n/k:,.3g} {w}' for k,w in ((1e9,'GB'),(1e6,'MB')) if n>=k), f'{n/1e3:.3g} kB')
+def _big(n): return next((f'{rounded(n/k)} {w}' for k,w in ((1e9,'billion'),(1e6,'million')) if n>=k), f'{n:,.0f}')
+def _bytes(n): return next((f'{rounded(n/k)} {w}' for k,w in ((1e9,'GB'),(1e6,'MB')) if n>=.9995*k), f'{rounded(n/1e3)} kB')
 
 # %% ../nbs/5_pretraining/02_planning.ipynb #fe3ee578
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Plan:
     def rows(self) -> list: # (name, value) in words
         "The table."
         known = lambda v,words: 'unknown' if v is None else words()
-        return [('run', f'{self.size} on {self.device}, {self.steps:,} steps'), ('a step', f'{self.seconds:.3g} s; {_big(self.tokens_per_s)} tokens a second'),
+        return [('run', f'{self.size} on {self.device}, {self.steps:,} steps'), ('a step', f'{rounded(self.seconds)} s; {_big(self.tokens_per_s)} tokens a second'),
             ('training', f'{duration(3600*self.hours)}, evaluations included'), ('preparing the text', f'about {duration(3600*self.prepare_hours)}, once'),
             ('ends, if started now', f'{self.ends:%Y-%m-%d %H:%M}'), ('text', known(self.corpus_tokens, lambda: f'{self.corpus}, about {_big(self.corpus_tokens)} tokens')),
             ('will be read', f'{_big(self.tokens_read)} tokens; the text '+known(self.times_read, lambda: (f'{self.times_read:,.0f}' if self.times_read>=10 else f'{self.times_read:.2g}')+' times')),
@@ -194,9 +194,9 @@ def _plan(size, recipe, hours, device, name, text, took, given={}):
 # %% ../nbs/5_pretraining/02_planning.ipynb #bb47fda7
 def plot_plan(
     *plans:Plan, # of size 'small'
-) -> Figure:
+) -> ShownFigure:
     "The paper's curve of GLUE against computing, and where plans are on it."
-    fig = Figure(figsize=(7,3.6), layout='constrained')
+    fig = ShownFigure(figsize=(7,3.6), layout='constrained')
     ax = fig.subplots()
     ax.plot([s*paper_flops for s in paper_curve], list(paper_curve.values()), 'o-', label='ELECTRA-Small, paper (Table 1)')
     for p in plans:

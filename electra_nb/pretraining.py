@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['cli', 'check_arguments', 'read_recipe', 'run_folder', 'time_of_step', 'fit_deadline', 'pretrain', 'dry_run_of']
 
-# %% ../nbs/5_pretraining/04_pretraining.ipynb #b2886561
+# %% ../nbs/5_pretraining/04_pretraining.ipynb #7d023a57
 import os, tempfile, time
 from .commands import Command, logger
 from .files import folder_lock, read_json
@@ -17,8 +17,9 @@ from .settings import change, with_options
 from .text.corpus import Corpus, get_corpus, iterable_corpus
 from .text.prepare import check_vocab_options
 from .text.tokenizer import sample_texts
+from .training.callbacks import check_callbacks
 from .training.clock import StepTime, time_step
-from .training.deadline import duration
+from .training.deadline import duration, rounded
 from .training.device import explain_memory, pick_device
 from .training.folder import check_out, default_out
 from .training.learner import describe_model
@@ -76,7 +77,7 @@ def time_of_step(
     "How long an update takes with rows of this text; a batch that does not fit into memory is explained."
     with explain_memory(recipe.train, recipe.packing.max_len): return time_step(recipe, len(text.tok), device, text.train.lengths())
 
-# %% ../nbs/5_pretraining/04_pretraining.ipynb #582ad7c1
+# %% ../nbs/5_pretraining/04_pretraining.ipynb #00ffaf21
 def fit_deadline(
     recipe:Recipe, # with `hours`
     given:dict, # settings that were asked for
@@ -92,12 +93,12 @@ def fit_deadline(
     took,hours = time_of_step(recipe, text, device),recipe.train.hours
     left = max(hours-(time.perf_counter()-began)/3600, 1/3600)
     fit = fit_hours(recipe, left, took, n_eval_batches(recipe.train, len(text.valid)), given)
-    steps,times = fit.train.steps,fit.train.steps*fit.train.bs/len(text.train)
-    logger.info(f'deadline: about {steps:,} steps of {took.step:.3g} s in {hours:g} hours, reading the text {times:.2g} times; '
+    steps,times = fit.train.steps,rounded(fit.train.steps*fit.train.bs/len(text.train), 2)
+    logger.info(f'deadline: about {steps:,} steps of {rounded(took.step)} s in {rounded(hours)} hours, reading the text {times} times; '
         'the plan is corrected at each evaluation')
     return fit
 
-# %% ../nbs/5_pretraining/04_pretraining.ipynb #8ec675f1
+# %% ../nbs/5_pretraining/04_pretraining.ipynb #e3d352f9
 @with_options(recipe_docs())
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
@@ -122,7 +123,7 @@ def pretrain(
     size,recipe = read_recipe(size, options)
     device = pick_device(device, recipe.train.precision)
     check_trackers(log_with)
-    pairs = check_probe(probe, size)
+    pairs,cbs = check_probe(probe, size),check_callbacks(cbs)
     if out is not None: check_out(out, resume)
     found = get_corpus(corpus, text_column, whole_files)
     check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)
@@ -137,10 +138,10 @@ def pretrain(
     logger.info(describe_model(run.learn, text.tok))
     with folder_lock(out):
         done = open_folder(run)
-        stopped = train_run(run, max_hours, log_with, cbs or [], began, pairs)
+        stopped = train_run(run, max_hours, log_with, cbs, began, pairs)
         return stop_run(run, stopped) if stopped else finish_run(run, done)
 
-# %% ../nbs/5_pretraining/04_pretraining.ipynb #27fd1ad4
+# %% ../nbs/5_pretraining/04_pretraining.ipynb #dc89c1f5
 def dry_run_of(
     size:str, # key of `recipes`
     recipe:Recipe,
@@ -157,8 +158,8 @@ def dry_run_of(
         learn = build_learner(change(recipe, eval_every=3, eval_batches=1), text, device)
     took,n_eval = time_of_step(recipe, text, device),recipe.train.eval_batches
     if recipe.train.hours: recipe = fit_hours(recipe, recipe.train.hours, took, n_eval)
-    words = f"about {took.step:.3g} s a step, {duration(train_seconds(recipe, took, n_eval))} for {recipe.train.steps:,} steps"
-    logger.info(f"dry run of {size}, on the first {n_chars/1e6:g} million characters at most: {words}; nothing was written")
+    words = f"about {rounded(took.step)} s a step, {duration(train_seconds(recipe, took, n_eval))} for {recipe.train.steps:,} steps"
+    logger.info(f"dry run of {size}, on the first {rounded(n_chars/1e6)} million characters at most: {words}; nothing was written")
     return learn
 
 # %% ../nbs/5_pretraining/04_pretraining.ipynb #fed083f6

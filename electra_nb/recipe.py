@@ -66,7 +66,8 @@ aliases = dict(learning_rate='lr', lr_decay_power='lr_power', weight_decay='wd',
     max_seq_length='max_len', max_length='max_len', do_lower_case='lower', mlm_probability='mask_prob', hidden_dropout_prob='dropout',
     num_hidden_layers='n_layers', num_attention_heads='n_heads', generator_hidden_size='generator_size', untied_generator='tie',
     untied_generator_embeddings='tie', electra_objective='objective', model_size='size', output_dir='out', model_dir='out',
-    resume_from_checkpoint='resume', report_to='log_with')
+    resume_from_checkpoint='resume', report_to='log_with', logging_dir='log_with', lr_scheduler_type='lr_power', recipe='size',
+    data_dir='corpus', dataset='corpus')
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #b8c02977
 all_leaves = leaves(*(with_objective(Recipe(), name) for name in objectives))

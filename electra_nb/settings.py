@@ -106,7 +106,7 @@ def leaves(
             if c not in out: out.append(c)
     return out
 
-# %% ../nbs/04_settings.ipynb #2a752b39
+# %% ../nbs/04_settings.ipynb #3328ad82
 def check_names(
     options:dict, # by name
     known:list, # names that exist
@@ -115,8 +115,9 @@ def check_names(
     "Refuse an option that does not exist, with the name that was probably meant."
     for k in options:
         if k in known: continue
-        near = elsewhere.get(k) or next(iter(difflib.get_close_matches(k, known, 1)), None)
-        raise ValueError(f"unknown option {k!r}{f': did you mean {near!r}?' if near else '.'} Known options: {', '.join(known)}")
+        near = elsewhere.get(k) or next(iter(difflib.get_close_matches(k, known, 1, cutoff=.7)), None)
+        hint = f': did you mean {near!r}?' if near else f". Known options: {', '.join(known)}"
+        raise ValueError(f'unknown option {k!r}{hint}')
 
 # %% ../nbs/04_settings.ipynb #07e64811
 def option_docs(

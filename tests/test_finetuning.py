@@ -46,6 +46,12 @@ def test_killed_and_continued(tmp):
     kept = [sorted(p.name for p in (tmp/s/'models').iterdir()) for s in ('whole','killed')]
     assert kept[0]==kept[1] and len(kept[0])==2
 
+def test_environment_of_a_cluster(tmp):
+    "Variables of a scheduler for many processes do not disturb a single one."
+    rc,out,err = run(tmp, job('cluster', runs=1), WORLD_SIZE='2', RANK='1', LOCAL_RANK='1')
+    assert rc==0 and '1 run' in out, err
+    assert len(lines(tmp/'cluster'))==1
+
 def test_interrupted(tmp):
     "Ctrl-C says how to go on, and sets the exit code of the command."
     exe = str(Path(sys.executable).parent/'electra_finetune')

@@ -10,7 +10,7 @@ from torch import nn
 from transformers import ElectraConfig, ElectraModel
 
 from electra_nb.tasks.head import Classifier, TaskLoss
-from electra_nb.tasks.learner import SumLoss
+from electra_nb.tasks.learner import SparseNorm, SumLoss
 from electra_nb.tasks.layerwise import layer_factors, layer_groups
 from electra_nb.objectives.masking import apply_mask, n_slots, n_used
 from electra_nb.model.forward import encode, mlm_logits
@@ -222,9 +222,10 @@ class Record(Callback):
         self.norms.append(self.learn.clip_grads.norm.item())
         self.weights[len(self.norms)] = {k:v.clone() for k,v in self.learn.model.named_parameters()} if len(self.norms) in (2,10) else {}
 
-def test_finetuning_trajectory():
-    "Ten steps of official fine-tuning through fastai's Learner: layer-wise rates, summed loss, clip, decay."
-    o,z = json.load(open(here/'trajectories/finetune_index.json'))['cola_one_hot'],np.load(here/'trajectories/finetune_cola_one_hot.npz')
+@pytest.mark.parametrize('case,clip', [('cola_one_hot',ClipGrads), ('cola',SparseNorm)])
+def test_finetuning_trajectory(case, clip):
+    "Ten steps of official fine-tuning through fastai's Learner: layer-wise rates, summed loss, clip by either norm, decay."
+    o,z = json.load(open(here/'trajectories/finetune_index.json'))[case],np.load(here/f'trajectories/finetune_{case}.npz')
     e = {k:v for k,v in o['encoder'].items() if k!='hidden_act'}
     model = Classifier(ElectraModel(ElectraConfig(embedding_size=o['embedding_size'], **e)), 2, 0.)
     names = {k:re.sub(r'^task_specific\.cola\.dense', 'head', hf_name(k)[1]) for k in group(z, 'init/')}
@@ -238,7 +239,7 @@ def test_finetuning_trajectory():
     cfg = OptimConfig(lr=o['learning_rate'], warmup=o['warmup_proportion'], wd=o['weight_decay_rate'])
     record = Record()
     learn = Learner(DataLoaders(batches, Batches()), model, TaskLoss(tasks['cola']), partial(make_opt, cfg=cfg), splitter=layer_groups, wd_bn_bias=True,
-        cbs=[Steps(),SumLoss(),ClipGrads(cfg.clip),WarmupDecay(10, cfg, layer_factors(3, o['layerwise_lr_decay'])),record])
+        cbs=[Steps(),SumLoss(),clip(cfg.clip),WarmupDecay(10, cfg, layer_factors(3, o['layerwise_lr_decay'])),record])
     with learn.no_bar(), learn.no_logging(): learn.fit(1)
     np.testing.assert_allclose(record.loss_values, z['rec/loss'], rtol=1e-4)
     np.testing.assert_allclose(record.norms, z['rec/global_norm'], rtol=1e-3)

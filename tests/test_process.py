@@ -110,6 +110,18 @@ def test_signals(tmp, sig, code):
     assert 'goes on from there' in out
     assert len(list((tmp/name/'checkpoints').glob('step_*')))>=1
 
+def test_interrupted_script(tmp):
+    "Ctrl-C in a script of Python: the run is saved, one line says so, and there is no traceback."
+    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) # a job in the background of a shell ignores Ctrl-C
+    code = job('script').replace('steps=30', 'steps=100000')
+    p = subprocess.Popen([sys.executable, '-c', code], cwd=tmp, env=env(tmp), preexec_fn=heed, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    end = time.time()+120
+    while time.time()<end and not ((tmp/'script'/'log.jsonl').exists() and (tmp/'script'/'log.jsonl').stat().st_size): time.sleep(.05)
+    p.send_signal(signal.SIGINT)
+    out,err = p.communicate(timeout=60)
+    assert (p.returncode,err)==(-signal.SIGINT,''), err
+    assert 'goes on from there' in out
+
 def test_one_writer(tmp):
     "A second process in the same folder is refused."
     p = start(tmp, job('locked').replace('steps=30', 'steps=100000'))
@@ -133,6 +145,15 @@ def test_command(tmp):
     assert good.returncode==0, good.stderr
     r = json.loads((tmp/'cli'/'recipe.json').read_text())['recipe']
     assert (r['replacement'],r['carry_overflow'],r['steps'])==(False,True,5)
+
+def test_help_is_cheap():
+    "The commands of the shell show their help without loading the libraries."
+    listed = re.findall(r'(\w+)=electra_nb\.entry_points:(\w+)', (Path(__file__).parent.parent/'settings.ini').read_text())
+    assert len(listed)>=6
+    for command,name in listed:
+        code = f"import sys; sys.argv = ['{command}', '--help']\nfrom electra_nb.entry_points import {name}, heavy\ntry: {name}()\nfinally: assert not set(heavy)&set(sys.modules)"
+        p = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
+        assert p.returncode==0 and p.stdout.startswith(f'usage: {command}'), p.stderr
 
 def test_import_is_cheap():
     "`import electra_nb` loads neither torch nor fastai."

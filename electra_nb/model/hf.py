@@ -6,7 +6,7 @@
 __all__ = ['quiet_hf', 'save_tower', 'save_models', 'untrusted_config', 'read_config', 'load_tower', 'load_models']
 
 # %% ../../nbs/2_model/05_hf.ipynb #542de1c8
-import json, os, torch
+import json, torch
 from contextlib import contextmanager
 from .towers import tie_towers
 from pathlib import Path
@@ -35,12 +35,11 @@ def save_tower(
     tok=None, # tokenizer to save beside the weights
 ) -> None:
     "Save a tower for `transformers`, with the permissions of the umask."
-    umask = os.umask(0)
-    os.umask(umask)
     with quiet_hf(): model.save_pretrained(folder)
     if tok is not None: tok.save_pretrained(folder)
+    usual = (Path(folder)/'config.json').stat().st_mode # Python's own files have it, those of safetensors are for the owner alone
     for f in Path(folder).iterdir():
-        if f.suffix in ('.json','.safetensors','.txt'): f.chmod(0o666&~umask)
+        if f.suffix in ('.json','.safetensors','.txt'): f.chmod(usual)
 
 # %% ../../nbs/2_model/05_hf.ipynb #85dd735e
 def save_models(

@@ -13,12 +13,12 @@ from transformers.models.electra.modeling_electra import ElectraEncoder
 # %% ../../nbs/2_model/02_init.ipynb #2273826a
 def init_paper(
     model:nn.Module, # a tower
+    glorot:bool=True, # Glorot's distribution in the places of the original code; False: the same distribution everywhere
 ) -> None:
     "Initial values of the original code, in place."
     for name,m in model.named_modules():
-        glorot = name.endswith(('embeddings_project','dense_prediction'))
         if isinstance(m, (nn.Linear,nn.Embedding)):
-            if glorot: nn.init.xavier_uniform_(m.weight)
+            if glorot and name.endswith(('embeddings_project','dense_prediction')): nn.init.xavier_uniform_(m.weight)
             else: nn.init.trunc_normal_(m.weight, std=.02, a=-.04, b=.04)
         if isinstance(m, nn.LayerNorm): nn.init.ones_(m.weight)
         if getattr(m, 'bias', None) is not None: nn.init.zeros_(m.bias)

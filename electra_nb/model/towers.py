@@ -8,6 +8,7 @@ __all__ = ['sizes', 'ModelConfig', 'electra_configs', 'share_embeddings', 'tie_t
 
 # %% ../../nbs/2_model/01_towers.ipynb #2017ff9e
 from dataclasses import dataclass, replace
+from functools import partial
 from .init import init_local, init_paper
 from ..settings import Settings
 from torch import nn
@@ -29,11 +30,11 @@ class ModelConfig(Settings):
     dropout:float=0.1 # on embeddings and the output of each sublayer (Table 6)
     attention_dropout:float=0.1 # on attention weights (Table 6)
     tie:str='embeddings' # what the towers share: 'embeddings' (paper), 'all' (one encoder), or 'none'
-    init:str='paper' # initial values: 'paper', or 'local' (`model.init`; for tiny models)
+    init:str='paper' # initial values: 'paper' (original code), 'normal' (without its Glorot layers), or 'local' (for tiny models; all in `model.init`)
     lexical_start:bool=False # word vectors begin with counts of neighbours in the text (`model.lexical`)
     ranges = dict(hidden_size='(0, inf)', n_layers='(0, inf)', n_heads='(0, inf)', intermediate_size='(0, inf)', embedding_size='(0, inf)',
         max_positions='(0, inf)', generator_size='(0, inf)', generator_layers='(0, inf)', generator_heads='(0, inf)',
-        dropout='[0, 1)', attention_dropout='[0, 1)', tie=('embeddings','all','none'), init=('paper','local'))
+        dropout='[0, 1)', attention_dropout='[0, 1)', tie=('embeddings','all','none'), init=('paper','normal','local'))
 
 # %% ../../nbs/2_model/01_towers.ipynb #35b1f654
 sizes = dict(small=ModelConfig(), # rows of the paper's Table 6, but the last two
@@ -113,7 +114,7 @@ def initialize(
     cfg:ModelConfig, # says which initial values
 ) -> None:
     "Give a tower its initial values, in place."
-    dict(paper=init_paper, local=init_local)[cfg.init](tower)
+    dict(paper=init_paper, normal=partial(init_paper, glorot=False), local=init_local)[cfg.init](tower)
     tower.set_attn_implementation('sdpa')
     _train_padding(tower)
 

@@ -102,7 +102,7 @@ class Evaluate(Callback):
 
     def after_create(self): self.learn.evaluation = {}
     def before_validate(self):
-        self.gpu_state = [torch.cuda.get_rng_state()] if torch.cuda.is_available() else []
+        self.gpu_state = [torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else []
         self.cpu_state = torch.get_rng_state()
         self.start()
         torch.manual_seed(self.seed)

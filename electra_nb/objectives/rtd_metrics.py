@@ -5,10 +5,11 @@
 # %% auto #0
 __all__ = ['sanity', 'base_rate_loss', 'Sums', 'generator_sums', 'generator_metrics', 'discriminator_sums',
            'discriminator_metrics', 'RTDMetrics', 'sanity_sums', 'sanity_metrics', 'judged_tokens', 'log_frequency',
-           'RTDEval']
+           'half_precision', 'RTDEval']
 
 # %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #3b6922f9
 import math, torch
+from contextlib import nullcontext
 from ..model.forward import length_masks, rtd_logits
 from .contract import Evaluate
 from .roc import label_counts, logit_bins, recall_at, roc_area, tf_thresholds
@@ -166,6 +167,13 @@ def log_frequency(
     "Logarithms of frequencies; ids that never occur get half of the smallest one."
     return unigram.clamp(min=unigram[unigram>0].min()/2).log()
 
+# %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #0424c732
+def half_precision(
+    learn, # `Learner`
+): # context
+    "The precision in which a `Learner` computes its predictions; callbacks after the loss are outside of it."
+    return learn.mixed_precision.autocast if hasattr(learn, 'mixed_precision') else nullcontext()
+
 # %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #9830c3c1
 class RTDEval(Evaluate):
     "Gather `RTDMetrics` in validation."
@@ -200,7 +208,7 @@ class RTDEval(Evaluate):
         draws = torch.multinomial(self.unigram.float(), slots.numel(), replacement=True).view_as(slots)
         probe,is_replaced = corrupt(ids, slots, draws)
         real,types = length_masks(*self.xb[1:3], ids.shape[1])
-        logits = rtd_logits(self.learn.model.discriminator, probe, real, types)
+        with half_precision(self.learn): logits = rtd_logits(self.learn.model.discriminator, probe, real, types)
         self.gathered.count('probe', logits, is_replaced, judged.float(), logit_bins)
 
     def compute(self): return self.gathered.compute() if self.gathered.counts else {}

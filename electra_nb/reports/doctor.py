@@ -65,9 +65,10 @@ class Diagnosis(list):
 
 # %% ../../nbs/8_reports/04_doctor.ipynb #c4b2d279
 def diagnose(
-    run:str, # run folder, finished or not, or a `RunFolder`
+    run:str=None, # run folder, finished or not, or a `RunFolder`; None: the newest one in runs/
 ) -> Diagnosis: # list of `Problem`; prints as sentences
     "Look for everything that is known to go wrong."
+    if run is None: run = newest_folder('recipe.json', command='electra_diagnose')
     if not isinstance(run, RunFolder): run = RunFolder(run)
     return Diagnosis(run, find_problems(run))
 
@@ -93,8 +94,7 @@ def print_diagnosis(
     run:str=None, # run folder; None: the newest one in runs/
 ) -> None:
     "Say what is wrong with a run, in words; exit code 1 if something is."
-    folder = newest_folder('recipe.json', command='electra_diagnose') if run is None else run
-    found = diagnose(folder)
+    found = diagnose(run)
     print(found.line())
     if found: sys.exit(1)
 

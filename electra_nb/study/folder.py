@@ -10,7 +10,7 @@ __all__ = ['open_study', 'append_line', 'read_ledger', 'check_rows', 'run_name',
 import json, math, numpy as np, os, pandas as pd, shutil
 from copy import deepcopy
 from dataclasses import asdict
-from ..files import atomic_file, read_json, read_objects
+from ..files import atomic_file, explain_oserror, read_json, read_objects
 from ..tasks.head import Classifier
 from ..tasks.kinds import kind_of
 from ..tasks.twin import save_classifier
@@ -19,9 +19,11 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../nbs/7_study/03_folder.ipynb #60f28d0a
+_later = dict(sparse_norm=False, class_weights=None) # settings that came later, and what holds for a study without them
+
 def _flat(identity):
     "What must not differ, by name."
-    identity = {**identity, **identity.get('recipe', {})}
+    identity = {**_later, **identity, **identity.get('recipe', {})}
     return {k:v for k,v in identity.items() if k not in ('recipe','threads','model')}
 
 def open_study(
@@ -60,7 +62,7 @@ def append_line(
     text = path.read_bytes()
     last = text.rfind(b'\n')+1
     only_feed = last<len(text) and read_objects(path)[-1] is not None # a whole line that lacks its line feed
-    with open(path, 'r+b') as f:
+    with explain_oserror(path), open(path, 'r+b') as f:
         f.truncate(len(text) if only_feed else last)
         f.seek(0, os.SEEK_END)
         f.write(b'\n'*only_feed+json.dumps(_finite(line), allow_nan=False).encode()+b'\n')

@@ -9,7 +9,7 @@ __all__ = ['Plan', 'missing_jobs', 'run_task', 'study_session', 'log_summary', '
 import shutil, torch
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from ..commands import logger
+from ..commands import logger, told_interrupt
 from ..files import folder_lock
 from .folder import append_line, best_seeds, check_rows, open_study, prune_models, read_ledger, run_name, save_best
 from .jobs import Job, Work, do_jobs, extra_rows
@@ -80,6 +80,17 @@ def _run_sentence(line):
     return (f"{line['task']}, seed {line['seed']}, {line['start']}: {got} (guessing {line['guess']:.2f}); {line['steps']:,} steps "
         f"in {line['seconds']:.0f} s")
 
+# %% ../../nbs/7_study/07_runs.ipynb #db2523a8
+def _other_machine(lines, task, cfg, device):
+    "A sentence about runs of a task that another device has computed; empty if there are none."
+    now = torch.cuda.get_device_name() if device=='cuda' else 'CPU'
+    others = sorted({r['device'] for r in lines if r['task']==task and r.get('device')}-{now})
+    precision = " in another precision" if cfg.precision=='auto' and 'CPU' in (now,*others) else ''
+    if others:
+        return (f"{task}: earlier runs were computed by {' and '.join(others)}, the next by {now}{precision}; pass another out= to "
+            "keep them apart")
+    return ''
+
 # %% ../../nbs/7_study/07_runs.ipynb #02dd2c8a
 def _task_config(task, plan):
     "The constants of a task; after another one, with the rate that its row names."
@@ -91,6 +102,7 @@ def run_task(data:TaskData, plan:Plan) -> None:
     jobs = missing_jobs(data, plan)
     if not jobs: return
     common = {k:plan.identity[k] for k in ('model','weights')}
+    if note := _other_machine(read_ledger(plan.out), data.name, plan.cfg, plan.device): logger.info(note)
     work = Work(data, _encode(data, plan), _task_config(data.task, plan), plan.source, plan.out, plan.device)
     for line,model in do_jobs(jobs, work, plan.at_once):
         lines = [*read_ledger(plan.out),{**common, **line}]
@@ -112,7 +124,7 @@ def study_session(plan:Plan):
         try: yield
         except KeyboardInterrupt:
             logger.info(f"stopped; {len(read_ledger(out))} run(s) are in {out}/results.jsonl, and the same call does the rest")
-            raise
+            raise told_interrupt() from None
         finally: torch.set_num_threads(n_threads)
 
 # %% ../../nbs/7_study/07_runs.ipynb #c5626f80

@@ -8,10 +8,10 @@ __all__ = ['paper_columns', 'references', 'is_random', 'groups', 'run_sample', '
 
 # %% ../../nbs/7_study/01_statistics.ipynb #e2e912c9
 import numpy as np, pandas as pd
+from ..figure import ShownFigure
 from .folder import dev_answers
 from .intervals import Sample, leave_out, mean_test
 from ..tasks.scores import scorers
-from matplotlib.figure import Figure
 from scipy.stats import false_discovery_control
 
 # %% ../../nbs/7_study/01_statistics.ipynb #1bc565e1
@@ -145,13 +145,13 @@ def _draw_runs(ax, x, runs):
     for marker,these in (('o',~failed),('x',failed)): ax.scatter(xs[these], y[these], marker=marker, color=f'C{x}', alpha=.7)
     ax.hlines(np.median(y), x-.3, x+.3, color=f'C{x}', lw=2)
 
-def plot_scores(lines:list) -> Figure:
+def plot_scores(lines:list) -> ShownFigure:
     "All runs, task by task."
     if not lines: raise ValueError("there are no runs to plot yet")
     by = groups(lines)
     names,kinds = list(dict.fromkeys(t for _,_,t in by)),list(dict.fromkeys((m,s) for m,s,_ in by))
     one_model = len({m for m,_ in kinds})==1
-    fig = Figure(figsize=(max(4, 2*len(names)),3.6), dpi=60, layout='constrained')
+    fig = ShownFigure(figsize=(max(4, 2*len(names)),3.6), dpi=60, layout='constrained')
     for ax,task in zip(fig.subplots(1, len(names), squeeze=False)[0], names):
         for x,kind in enumerate(kinds):
             runs = [r for r in by.get((*kind,task), ()) if r['score'] is not None]

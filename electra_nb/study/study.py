@@ -8,6 +8,7 @@ __all__ = ['Study']
 # %% ../../nbs/7_study/05_study.ipynb #778b9dc2
 import numpy as np, os, pandas as pd
 from ..commands import logger
+from ..figure import ShownFigure
 from ..files import read_json
 from .folder import read_ledger
 from .predict import predict_proba, saved_task
@@ -26,7 +27,6 @@ from ..tasks.learner import task_features, task_learner
 from ..training.device import pick_device
 from fastai.basics import Learner
 from fastcore.basics import patch
-from matplotlib.figure import Figure
 from pathlib import Path
 
 # %% ../../nbs/7_study/05_study.ipynb #32c51da8
@@ -50,7 +50,7 @@ class Study:
     def table(self, statistic='median', **kwargs) -> pd.DataFrame:
         "In the layout of the paper; `statistic` is 'median', 'mean' or 'best'."
         return paper_table(self.lines, statistic, **kwargs)
-    def plot(self) -> Figure:
+    def plot(self) -> ShownFigure:
         "Every run as a dot."
         return plot_scores(self.lines)
     def __repr__(self): return self.statistics().to_string()
@@ -172,7 +172,7 @@ def top_losses(self:Study,
 def confusion(self:Study,
     task:str=None, # name; None: the only one
     start:str=None, # None: any but random
-) -> Figure:
+) -> ShownFigure:
     "Which labels the best model takes for which."
     return plot_confusion(self.learner(task, start))
 

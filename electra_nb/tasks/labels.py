@@ -5,11 +5,12 @@
 # %% auto #0
 __all__ = ['n_words', 'guess_text', 'choose_columns', 'is_empty', 'is_no_text', 'need_cells', 'refuse_multilabel', 'is_score',
            'find_labels', 'text_groups', 'dev_split', 'split_rows', 'own_metrics', 'own_task', 'table_rows',
-           'table_task']
+           'train_scale', 'table_task']
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #f40cb5c5
 import re, numpy as np, pandas as pd
 from collections import Counter, defaultdict
+from dataclasses import replace
 from ..commands import logger
 from .classify import label_words
 from .glue import tasks
@@ -201,6 +202,12 @@ def _check_valid(valid, dev):
     if not (isinstance(valid, (int,float)) and 0<valid<=.5):
         raise ValueError(f"valid={valid!r} is the share of rows held out: pass a number above 0 and up to 0.5, such as 0.1")
 
+# %% ../../nbs/6_tasks/13_labels.ipynb #c2f4c54d
+def train_scale(task:Task, train:TextSplit) -> Task:
+    "The task with the lowest and the highest score of the training rows, if they differ."
+    if task.labels or train.labels.min()==train.labels.max(): return task
+    return replace(task, scale=(float(train.labels.min()),float(train.labels.max())))
+
 # %% ../../nbs/6_tasks/13_labels.ipynb #d6932658
 def table_task(
     data, # labelled rows to train on, as for `read_table`
@@ -222,6 +229,7 @@ def table_task(
     task = own_task(tables['train'], text, label, find_labels(tables['train'], label, regression), metric)
     splits = {s:table_rows(t, task, any_scale=s!='train') for s,t in tables.items()}
     if dev is None: splits.update(split_rows(splits['train'], bool(task.labels), .1 if valid is None else valid))
+    task = train_scale(task, splits['train'])
     name = name or re.sub(r'[^\w-]+', '_', tables['train'].name.split('.')[0])
     name = f'my_{name}' if name in tasks else name
     found = f'{len(task.labels)} classes' if task.labels else f'scores from {task.scale[0]:g} to {task.scale[1]:g}'

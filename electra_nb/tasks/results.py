@@ -7,12 +7,12 @@ __all__ = ['batch_texts', 'batch_table', 'top_losses', 'plot_confusion']
 
 # %% ../../nbs/6_tasks/17_results.ipynb #b452da2b
 import pandas as pd
+from ..figure import ShownFigure
 from .features import FeaturesDL
 from .learner import dev_predictions
 from fastai.basics import Learner
 from fastai.torch_core import display_df
 from fastcore.basics import patch
-from matplotlib.figure import Figure
 from sklearn.metrics import ConfusionMatrixDisplay
 
 # %% ../../nbs/6_tasks/17_results.ipynb #e57b9ccc
@@ -64,12 +64,12 @@ def top_losses(
 # %% ../../nbs/6_tasks/17_results.ipynb #74e73df9
 def plot_confusion(
     learn:Learner, # trained on labels
-) -> Figure:
+) -> ShownFigure:
     "Which labels are taken for which, on the dev split."
     dl = learn.dls.valid
     names = dl.kind.names
     if not names: raise ValueError("a confusion matrix needs labels; this task has scores")
-    fig = Figure(figsize=(3+.4*len(names),)*2, layout='constrained')
+    fig = ShownFigure(figsize=(3+.4*len(names),)*2, layout='constrained')
     look = dict(display_labels=names, xticks_rotation='vertical' if len(names)>3 else 'horizontal', colorbar=False, cmap='Blues')
     true,pred = dl.examples.rows.labels,dev_predictions(learn)[1]
     ConfusionMatrixDisplay.from_predictions(true, pred, labels=range(len(names)), ax=fig.subplots(), **look)

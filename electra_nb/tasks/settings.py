@@ -30,7 +30,9 @@ class FinetuneConfig(OptimConfig):
     pooling:str='cls' # vector of a text: 'cls' (original code), 'mean', 'max', 'cls+mean', 'layers': means of all layers
     attention_dropout:float=0.1 # on attention weights (Table 7)
     sum_loss:bool=True # differentiate the sum over a batch (original code); False: the mean
+    sparse_norm:bool=False # clip by a norm that counts repeated tokens apart (original code on CPU and GPU); False: by the true norm (on TPU)
     swap_pairs:bool=True # train on both orders where the task allows it (original code)
+    class_weights:str=None # 'balanced': rows of rare labels count more in the loss, so that each label counts the same; None: each row does
     unpad:bool=None # leave padding out of the encoder (dropout then draws otherwise); None: on a CPU
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
     threads:int=None # CPU threads; None: torch's choice, divided among runs at the same time

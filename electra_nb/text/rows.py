@@ -6,7 +6,7 @@
 __all__ = ['gather_rows', 'RowWriter', 'Examples']
 
 # %% ../../nbs/1_text/10_rows.ipynb #11f716ac
-import json, numpy as np, torch
+import json, numpy as np, os, torch
 from collections import Counter
 from ..files import sync
 from fastcore.basics import patch
@@ -84,10 +84,18 @@ class Examples:
     def __len__(self): return len(self.n_a)
     def __getitem__(self, i): return np.array(self.ids[int(self.offsets[i]):int(self.offsets[i+1])]),int(self.n_a[i])
 
+    def check_size(self):
+        "Refuse files that another process has cut off: reading beyond the end of a memory map would end this process without a word."
+        for f in (self.ids,self.offsets,self.n_a):
+            if os.stat(f.filename).st_size>=f.nbytes: continue
+            raise OSError(f"{f.filename} has become shorter while it was read: delete its folder, and the same call prepares the "
+                "text again and goes on")
+
     def batch(self,
         rows, # (bs,) numbers of rows
     ) -> tuple: # ids (bs, max_len), lengths (bs,), ids in segment A (bs,); int64
         "Gather rows, padded to `max_len`."
+        self.check_size()
         ids,lens = gather_rows(self.ids, self.offsets, rows, self.pad_id, self.max_len)
         return ids,lens,torch.from_numpy(self.n_a[rows].astype(np.int64))
 

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['newest_checkpoint', 'remove_partial', 'prune_checkpoints', 'random_state', 'set_random_state', 'same_random',
            'optimizer_state', 'set_optimizer_state', 'check_finite', 'checkpoint_bytes', 'save_checkpoint',
-           'checkpoint_state', 'load_checkpoint']
+           'checkpoint_state', 'load_towers', 'load_checkpoint']
 
 # %% ../../nbs/4_training/03_checkpoints.ipynb #ccea67bd
 import json, os, random, re, shutil, warnings
@@ -56,7 +56,7 @@ def prune_checkpoints(
 def random_state() -> tuple: # tensors, JSON-able dictionary
     "The states of all global random generators."
     tensors = {'rng.cpu':torch.get_rng_state()}
-    if torch.cuda.is_available(): tensors['rng.cuda'] = torch.cuda.get_rng_state()
+    if torch.cuda.is_initialized(): tensors['rng.cuda'] = torch.cuda.get_rng_state()
     name,keys,*rest = np.random.get_state()
     return tensors,dict(python=random.getstate(), numpy=[name, keys.tolist(), *rest])
 
@@ -67,7 +67,7 @@ def set_random_state(
 ) -> None:
     "Put the states of all global random generators back."
     torch.set_rng_state(tensors['rng.cpu'])
-    if torch.cuda.is_available() and 'rng.cuda' in tensors: torch.cuda.set_rng_state(tensors['rng.cuda'])
+    if torch.cuda.is_initialized() and 'rng.cuda' in tensors: torch.cuda.set_rng_state(tensors['rng.cuda'])
     version,state,gauss = values['python']
     random.setstate((version, tuple(state), gauss))
     name,keys,*rest = values['numpy']
@@ -97,9 +97,12 @@ def set_optimizer_state(
 ) -> None:
     "Put both moments of every parameter back."
     opt.opt.init_state()
-    for n,p in model.named_parameters():
-        for k in opt.opt.saved:
-            if f'{k}.{n}' in tensors: opt.opt.state[p][k].copy_(tensors[f'{k}.{n}'])
+    named = {f'{k}.{n}':(p,k) for n,p in model.named_parameters() if p in opt.opt.state for k in opt.opt.saved}
+    missing = [name for name in named if name not in tensors]
+    if missing:
+        raise ValueError(f"the checkpoint lacks {len(missing)} of the {len(named)} moments of the optimizer, such as {missing[0]}: "
+            "it belongs to another model or another version")
+    for name,(p,k) in named.items(): opt.opt.state[p][k].copy_(tensors[name])
 
 # %% ../../nbs/4_training/03_checkpoints.ipynb #9262b64a
 def check_finite(
@@ -145,13 +148,12 @@ def checkpoint_state(
     "The state that was saved, without the tensors."
     return json.loads((Path(path)/'trainer.json').read_text(encoding='utf-8'))['state']
 
-# %% ../../nbs/4_training/03_checkpoints.ipynb #fa9040ab
-def load_checkpoint(
-    path:str, # a checkpoint that `newest_checkpoint` approved
+# %% ../../nbs/4_training/03_checkpoints.ipynb #2ec3493f
+def load_towers(
+    path:str, # folder with a folder for each tower: a checkpoint or a finished run
     model:torch.nn.Module, # of the same towers and shapes
-    opt, # its optimizer
-) -> dict: # the state that was saved
-    "Put weights, moments and random states back, in place."
+) -> None:
+    "Put the weights of all towers back, in place."
     for name,tower in model.parts.items():
         weights = load_file(Path(path)/name/'model.safetensors')
         check_finite(weights, f'{path}, {name}')
@@ -159,6 +161,15 @@ def load_checkpoint(
         missing = [k for k in missing if k!='generator_lm_head.weight']
         if missing or unexpected:
             raise ValueError(f"{path}: {name} does not fit this model (missing {missing[:3]}, unexpected {unexpected[:3]})")
+
+# %% ../../nbs/4_training/03_checkpoints.ipynb #fa9040ab
+def load_checkpoint(
+    path:str, # a checkpoint that `newest_checkpoint` approved
+    model:torch.nn.Module, # of the same towers and shapes
+    opt, # its optimizer
+) -> dict: # the state that was saved
+    "Put weights, moments and random states back, in place."
+    load_towers(path, model)
     tensors,values = load_file(Path(path)/'trainer.safetensors'),json.loads((Path(path)/'trainer.json').read_text(encoding='utf-8'))
     set_optimizer_state(model, opt, tensors)
     set_random_state(tensors, values['random'])

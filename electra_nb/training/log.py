@@ -8,6 +8,7 @@ __all__ = ['read_log', 'trim_log', 'batch_fingerprint', 'LogSteps', 'log_points'
 # %% ../../nbs/4_training/05_log.ipynb #114048fe
 import json, math, shutil, time, torch
 from ..files import atomic_file, explain_oserror, read_objects, sync
+from ..figure import ShownFigure
 from ..objectives.contract import draw, probe_panels, probe_words
 from ..objectives.table import objective_of
 from .nonfinite import tower_norms
@@ -16,7 +17,6 @@ from .progress import orders
 from fastai.callback.core import Callback
 from fastai.learner import Recorder
 from fastcore.basics import patch
-from matplotlib.figure import Figure
 from pathlib import Path
 from xxhash import xxh3_64_hexdigest
 
@@ -128,8 +128,10 @@ def write(self:LogSteps, line:dict) -> None:
 def log_eval(self:LogSteps) -> None:
     "Write and show the metrics of the evaluation just done."
     metrics,n = self.learn.evaluation,self.learn.steps.done
-    if n and metrics: self.write(dict(step=n, of=self.n_steps, valid=metrics))
-    if metrics: logger.info(f'step {n:>{len(str(self.n_steps))}}/{self.n_steps} | {self.learn.objective.headline(metrics, self.baseline)}{probe_words(metrics)}')
+    if not metrics: return
+    if n: self.write(dict(step=n, of=self.n_steps, valid=metrics, valid_loss=float(self.learn.recorder.loss.value)))
+    parts = (self.learn.objective.headline(metrics, self.baseline)+probe_words(metrics)).split(' | ')
+    logger.info('\n  '.join([f'step {n}/{self.n_steps}',*parts]))
 
 # %% ../../nbs/4_training/05_log.ipynb #31314756
 @patch
@@ -159,12 +161,12 @@ def log_points(
 
 def plot_run(
     run:str, # run folder
-) -> Figure:
+) -> ShownFigure:
     "Curves of a run, from its log: the pictures of its objective."
     points = log_points(read_log(Path(run)/'log.jsonl'))
     panels = [*objective_of(run).panels,*(p for p in probe_panels if any(map(points, p.curves)))]
     n_rows = math.ceil(len(panels)/2)
-    fig = Figure(figsize=(11,3*n_rows), layout='constrained')
+    fig = ShownFigure(figsize=(11,3*n_rows), layout='constrained')
     axes = fig.subplots(n_rows, 2).flat
     for panel,ax in zip(panels, axes): draw(panel, ax, points)
     for ax in axes[len(panels):]: ax.set_axis_off()
@@ -176,12 +178,12 @@ def save_curves(run):
 
 # %% ../../nbs/4_training/05_log.ipynb #6dba7ef0
 @patch
-def plot_towers(self:Recorder) -> Figure:
+def plot_towers(self:Recorder) -> ShownFigure:
     "Training losses of the towers, one beside the other."
     rows = getattr(self.learn, 'tower_losses', ())
     if not rows: raise ValueError("no loss of the towers has been logged yet: train for at least `log_every` steps")
     steps,losses = [n for n,_ in rows],rows[0][1]
-    fig = Figure(figsize=(4.5*len(losses),3), layout='constrained')
+    fig = ShownFigure(figsize=(4.5*len(losses),3), layout='constrained')
     for ax,name in zip(fig.subplots(1, len(losses), squeeze=False).flat, losses):
         ax.plot(steps, [l[name] for _,l in rows])
         ax.set(xlabel='step', ylabel='loss', title=name)

@@ -12,9 +12,10 @@ from dataclasses import asdict
 from .checkpoints import checkpoint_bytes, checkpoint_state, remove_partial, load_checkpoint, newest_checkpoint
 from ..files import hash_texts
 from ..text.batches import row_order
-from .deadline import Deadline, WarnTooLong
+from .deadline import Deadline, SayProgress, WarnTooLong
 from ..files import need_space, remove_folder
 from .device import explain_memory
+from .history import fill_recorder
 from .log import LogSteps, read_log, save_curves, trim_log
 from .optim import OptimConfig, WarmupDecay
 from .steps import CostLimit, EvalIntervals, RestoreScaler, SaveSteps, StepProgress, TrainConfig
@@ -89,7 +90,7 @@ def _evaluate(learn, log, every):
     log.log_eval()
 
 # %% ../../nbs/4_training/10_loop.ipynb #f270ba20
-RunCallbacks = namedtuple('RunCallbacks', 'intervals schedule scaler curves log saver bar dump deadline warn')
+RunCallbacks = namedtuple('RunCallbacks', 'intervals schedule scaler curves log saver bar say dump deadline warn')
 
 def run_callbacks(
     learn:Learner, # from `pretrain_learner`, with `steps.done` and `steps.last`
@@ -108,8 +109,9 @@ def run_callbacks(
     if state: log.load_state(state['log'])
     intervals = EvalIntervals(n, eval_interval(cfg), cfg.accumulate)
     deadline,warn = Deadline(cfg.hours, state.get('seconds', 0.), began),Callback() if cfg.hours else WarnTooLong(n, n*cfg.bs/len(rows))
-    return RunCallbacks(intervals, WarmupDecay(n, optim), RestoreScaler(state.get('scaler')), DrawCurves(run),
-        log, saver, StepProgress(n), DumpBadBatch(run, tok, cfg.accumulate), deadline, warn)
+    bar,say,dump = StepProgress(n, every=cfg.log_every),SayProgress(n, cfg.log_every),DumpBadBatch(run, tok, cfg.accumulate)
+    schedule,scaler = WarmupDecay(n, optim),RestoreScaler(state.get('scaler'))
+    return RunCallbacks(intervals, schedule, scaler, DrawCurves(run), log, saver, bar, say, dump, deadline, warn)
 
 # %% ../../nbs/4_training/10_loop.ipynb #d21e52cf
 def _tidy(learn, run, cfg, state):
@@ -145,4 +147,5 @@ def train(
             finally: own.bar.close()
         if learn.steps.done==learn.steps.last: _evaluate(learn, own.log, every)
     save_curves(run)
+    fill_recorder(learn, read_log(run/'log.jsonl'))
     return own.saver.reason if learn.steps.done<learn.steps.last else ''

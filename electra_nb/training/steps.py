@@ -27,7 +27,7 @@ class TrainConfig(Settings):
     "Length and intervals of a training; the defaults are those of ELECTRA-Small."
     steps:int=1_000_000 # updates (Table 6)
     bs:int=128 # rows in an update (Table 6)
-    accumulate:int=1 # batches that make up one update; `bs` is divided among them
+    accumulate:int=1 # batches that make up one update; `bs` is divided among them, and each counts with the mean loss of its own tokens
     eval_every:int=None # steps between evaluations; None: a twentieth of the run
     eval_batches:int=100 # batches in an evaluation, evenly spread over the held-out rows (original code: num_eval_steps)
     log_every:int=100 # steps between lines of the log; nothing is read from the device in between
@@ -196,13 +196,17 @@ class StepProgress(Callback):
         n_steps:int, # length of the training
         what:str='pre-training', # name of the bar
         leave:bool=True, # keep the full bar on the screen
-    ): self.n_steps,self.what,self.leave,self.bar = n_steps,what,leave,None
+        every:int=20, # steps between two readings of the loss
+    ): self.n_steps,self.what,self.leave,self.every,self.bar = n_steps,what,leave,every,None
     def before_fit(self):
         look = dict(desc=self.what, leave=self.leave, unit='step', disable=quiet(), ncols=shutil.get_terminal_size().columns)
         self.bar = tqdm(total=self.n_steps, initial=self.learn.steps.done, **look)
     def after_step(self):
         self.bar.total = self.n_steps
         self.bar.update(int(not self.learn.steps.skipped))
+        mean = self.learn.recorder.smooth_loss
+        if self.bar.disable or self.learn.steps.done%self.every or not mean.count: return
+        self.bar.set_postfix_str(f'loss {float(mean.value):.4g}', refresh=False)
     def after_fit(self): self.close()
     def close(self):
         if self.bar: self.bar.close()

@@ -1,0 +1,20 @@
+"What an editor and `import *` see of the package, without running it."
+import subprocess, sys
+
+import pytest
+
+import electra_nb
+
+def test_star():
+    "`from electra_nb import *` brings the public functions, and `__all__` names what the lazy imports know."
+    assert sorted(electra_nb.__all__)==sorted(electra_nb._where)
+    code = "from electra_nb import *; print(pretrain.__name__, Study.__name__, open_run.__name__)"
+    p = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
+    assert p.stdout.split()==['pretrain','Study','open_run'], p.stderr
+
+@pytest.mark.parametrize('name,first', [('pretrain','size'),('open_run','run'),('finetune','model'),('plan','size'),('diagnose','run'),('report','folder')])
+def test_signatures(name, first):
+    "An editor that reads the source shows the parameters of each function."
+    jedi = pytest.importorskip('jedi')
+    found = jedi.Script(f'from electra_nb import {name}\n{name}(').get_signatures()
+    assert [p.name for p in found[0].params][:1]==[first]
