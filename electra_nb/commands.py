@@ -141,6 +141,7 @@ def told_interrupt(
     interrupt,show = KeyboardInterrupt(words),sys.excepthook
     def hook(kind, error, trace):
         if error is not interrupt: show(kind, error, trace)
+        elif not hasattr(sys, 'ps1'): sys.exit(130) # a session at the prompt goes on
     sys.excepthook,interrupt._render_traceback_ = hook,lambda: [words]
     return interrupt
 

@@ -87,7 +87,8 @@ class Examples:
     def check_size(self):
         "Refuse files that another process has cut off: reading beyond the end of a memory map would end this process without a word."
         for f in (self.ids,self.offsets,self.n_a):
-            if os.stat(f.filename).st_size>=f.nbytes: continue
+            if not os.path.exists(f.filename): continue # a map outlives the name of its file
+            if os.path.getsize(f.filename)>=f.nbytes: continue
             raise OSError(f"{f.filename} has become shorter while it was read: delete its folder, and the same call prepares the "
                 "text again and goes on")
 

@@ -37,7 +37,7 @@ def evaluation_rows(
 
 # %% ../../nbs/4_training/13_history.ipynb #08f2ac98
 def fill_recorder(
-    learn:Learner, # with an objective, at step `n_updates` after `n_batches` batches
+    learn:Learner, # with an objective, with `steps.done` updates after `steps.batches` batches
     log:list, # from `read_log`
 ) -> None:
     "Put the losses and evaluations of earlier sessions before those of this one."
