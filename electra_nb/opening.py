@@ -64,12 +64,12 @@ def open_run(
     info = read_run_info(folder)
     recipe,tok = stored_recipe(info),load_tokenizer(folder/'tokenizer')
     rows = run_rows(info, recipe, tok, corpus, cache)
-    weights,n_updates,n_batches = newest_weights(folder, recipe.objective)
+    weights,done,batches = newest_weights(folder, recipe.objective)
     towers = recipe.objective.build(recipe.model, len(tok), tok.pad_token_id)
     learn = pretrain_learner(*rows, tok, recipe.objective, towers, recipe.train, recipe.optim, pick_device(device, recipe.train.precision))
     load_towers(weights, learn.model)
     log = read_log(folder/'log.jsonl')
-    learn.steps.done = n_updates or max((l['step'] for l in log), default=0)
-    learn.steps.batches = n_batches or learn.steps.done*recipe.train.accumulate
+    learn.steps.done = done or max((l['step'] for l in log), default=0)
+    learn.steps.batches = batches or learn.steps.done*recipe.train.accumulate
     fill_recorder(learn, log)
     return learn

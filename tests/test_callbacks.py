@@ -54,7 +54,7 @@ def test_early_stop(home):
     "A run that is ended early is saved, and the same call goes on."
     learn = train(home, 'early', fa.EarlyStoppingCallback(min_delta=100, patience=1))
     assert learn.steps.done<12 and read_json(home/'early'/'end.json')['why']=='a callback ended the training'
-    assert train(home, 'early').n_updates==12
+    assert train(home, 'early').steps.done==12
 
 def test_learner(home, plain, monkeypatch):
     "summary, plot_sched, plot_loss, show_results, lr_find and fit work on what pretrain returns."
