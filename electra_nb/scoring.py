@@ -33,7 +33,7 @@ def check_request(
     "Refuse what cannot be done."
     if show not in _wanted: raise ValueError(f"show={show!r} is unknown: choose 'words', 'rank' or 'choose'")
     if precision is None:
-        if held_out is not None: raise ValueError("held_out would have no effect without precision=: it is the text for choosing a threshold")
+        if held_out is not None: raise ValueError("held_out would have no effect without precision=: it is for choosing a threshold")
         return
     if not (isinstance(precision, (int,float)) and 0<precision<1):
         raise ValueError(f"precision={precision!r} is a share: pass a number between 0 and 1, such as 0.8")
