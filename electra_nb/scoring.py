@@ -123,7 +123,8 @@ def score(
     check_request(show, precision, held_out)
     model = last_run() if model=='last' else model
     scorer = load_scorer(model, by, device)
-    rows = texts if isinstance(texts, (list,tuple)) and show!='choose' else read_texts(texts, choose=show=='choose')
+    rows = read_texts(texts, choose=show=='choose')
+    if isinstance(texts, (list,tuple)): rows = list(rows) # all are checked first, and the bar knows their number
     threshold = usual[scorer.by]
     if precision is not None:
         found = threshold_for(scorer, model, precision, held_out)
