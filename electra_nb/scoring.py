@@ -33,7 +33,7 @@ def check_request(
     "Refuse what cannot be done."
     if show not in _wanted: raise ValueError(f"show={show!r} is unknown: choose 'words', 'rank' or 'choose'")
     if precision is None:
-        if held_out is not None: raise ValueError("held_out would have no effect without precision=: it is the text for choosing a threshold")
+        if held_out is not None: raise ValueError("held_out would have no effect without precision=: it is for choosing a threshold")
         return
     if not (isinstance(precision, (int,float)) and 0<precision<1):
         raise ValueError(f"precision={precision!r} is a share: pass a number between 0 and 1, such as 0.8")
@@ -123,7 +123,8 @@ def score(
     check_request(show, precision, held_out)
     model = last_run() if model=='last' else model
     scorer = load_scorer(model, by, device)
-    rows = texts if isinstance(texts, (list,tuple)) and show!='choose' else read_texts(texts, choose=show=='choose')
+    rows = read_texts(texts, choose=show=='choose')
+    if isinstance(texts, (list,tuple)): rows = list(rows) # all are checked first, and the bar knows their number
     threshold = usual[scorer.by]
     if precision is not None:
         found = threshold_for(scorer, model, precision, held_out)

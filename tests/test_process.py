@@ -1,5 +1,5 @@
 "Whole processes: the main job, the command, kill and resume, no network, silence when piped."
-import json, os, re, signal, subprocess, sys, time
+import json, os, re, shlex, signal, subprocess, sys, time
 from pathlib import Path
 
 import pytest
@@ -50,6 +50,14 @@ def test_next_command(tmp):
     code = re.fullmatch(r'python -c "(.*)"', line)[1]
     p = subprocess.run([sys.executable, '-c', code], cwd=tmp, env=env(tmp, HF_HUB_OFFLINE='1'), capture_output=True, text=True)
     assert p.returncode==0 and p.stdout.count('score')==5, p.stderr
+
+def test_score_command(tmp):
+    "The command for suspicious words that the run prints at its end works too."
+    line = next(l for l in (tmp/'out.txt').read_text().splitlines() if 'electra_score' in l).strip()
+    name,*argv = shlex.split(line)
+    call = [sys.executable,'-c','from electra_nb.scoring import cli; cli()',*argv]
+    p = subprocess.run(call, cwd=tmp, env=env(tmp, HF_HUB_OFFLINE='1'), capture_output=True, text=True)
+    assert name=='electra_score' and p.returncode==0 and len(p.stdout.splitlines())==1, p.stderr
 
 def test_plain_transformers(tmp):
     "Both folders load without this package and without missing or unexpected weights."

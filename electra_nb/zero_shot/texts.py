@@ -66,6 +66,10 @@ def file_rows(
     return read_lines(path, cut_long=False)
 
 # %% ../../nbs/9_zero_shot/05_texts.ipynb #dc9d502d
+def _need_text(row, where):
+    if isinstance(row, str): return row
+    raise ValueError(f"{where}: {repr(row)[:40]} is no text; candidates are for show='choose'")
+
 def read_texts(
     source, # a text, a file, '-' for standard input, or an iterable of texts or of candidates
     choose:bool=False, # each row holds candidates
@@ -79,4 +83,5 @@ def read_texts(
         rows,name = (file_rows(path, choose),path.name) if path else ([source],'the text')
     else: rows,name = source,'texts'
     if not isinstance(rows, Iterable): raise ValueError(f"texts={source!r} cannot be read one by one: pass a list")
-    return (candidates(row, f'{name}, row {i}') if choose else row for i,row in enumerate(rows, 1))
+    check = candidates if choose else _need_text
+    return (check(row, f'{name}, row {i}') for i,row in enumerate(rows, 1))
