@@ -11,7 +11,8 @@ from .forward import attention_bias, layer_forward
 from .towers import ModelConfig, electra_configs, get_models, initialize, share_embeddings
 from torch import Tensor, nn
 from transformers import ElectraConfig
-from transformers.models.electra.modeling_electra import ElectraEmbeddings, ElectraEncoder, ElectraGeneratorPredictions, ElectraPreTrainedModel
+from transformers.models.electra.modeling_electra import ElectraEmbeddings, ElectraEncoder
+from transformers.models.electra.modeling_electra import ElectraGeneratorPredictions, ElectraPreTrainedModel
 
 # %% ../../nbs/2_model/08_two_tower.ipynb #5f699c8f
 def one_way_biases(
@@ -70,7 +71,8 @@ class TwoTowerGenerator(ElectraPreTrainedModel):
 # %% ../../nbs/2_model/08_two_tower.ipynb #a75d593b
 def check_two_tower(cfg:ModelConfig) -> None:
     "Refuse what a generator of two towers cannot share."
-    if cfg.tie=='all': raise ValueError("tie='all': a generator of two towers has no encoder that the discriminator could share; choose 'embeddings' or 'none'")
+    if cfg.tie!='all': return
+    raise ValueError("tie='all': a generator of two towers has no encoder that the discriminator could share; choose 'embeddings' or 'none'")
 
 def two_tower_models(
     cfg:ModelConfig=ModelConfig(), # shape, tying, initial values

@@ -22,8 +22,8 @@ from torch import nn
 _more = 'cloze_nll log_q ordinary'
 
 class ClozeOutput(namedtuple('ClozeOutput', (*RTDOutput._fields,*_more.split()))):
-    """`RTDOutput`, and for every token (bs, sl): `cloze_nll` of the original one by the generator; `log_q`, its logarithm of the probability of the
-    one in the corrupted text, without gradient; `ordinary` bool, where the generator learns: neither special nor padding."""
+    """`RTDOutput`, and for every token (bs, sl): `cloze_nll` of the original one by the generator; `log_q`, its logarithm of the
+    probability of the one in the corrupted text, without gradient; `ordinary` bool, where the generator learns."""
     dump,rows = RTDOutput.dump,RTDOutput.rows
     def __new__(cls, fields): return super().__new__(cls, *fields)
 
@@ -36,7 +36,7 @@ class ClozeModel(RTDModel):
         special_ids:list, # ids of [CLS], [SEP] and [MASK]
     ):
         super().__init__(generator, discriminator)
-        self.register_buffer('special', torch.tensor(special_ids), persistent=False)
+        self.register_buffer('special_ids', torch.tensor(special_ids), persistent=False)
 
     def step(self, ids, masked, slots, inputs) -> ClozeOutput:
         real,types,unpad = inputs
@@ -47,7 +47,7 @@ class ClozeModel(RTDModel):
         wanted = to_rows(torch.stack([ids,proposal.corrupted], -1), unpad)
         log_probs = log_probs_at(self.generator.vocabulary, to_rows(h, unpad), wanted, slots.numel())
         original,seen = from_rows(log_probs, ids.shape, unpad).unbind(-1)
-        ordinary = candidates(ids, real.sum(1), self.special)
+        ordinary = candidates(ids, real.sum(1), self.special_ids)
         return ClozeOutput((*proposal,verdicts,real,slots,-original,seen.detach(),ordinary))
 
 # %% ../../nbs/3_objectives/12_cloze.ipynb #6746253b

@@ -49,7 +49,8 @@ class ElectricModel(ClozeModel):
     def step(self, ids, masked, slots, inputs) -> ClozeOutput:
         out = super().step(ids, masked, slots, inputs)
         logits = noise_logits(out.logits.float(), out.log_q, self.noise)
-        return out._replace(logits=logits, is_replaced=drawn_tokens(ids, slots))
+        fields = {**dict(zip(out._fields, out)), 'logits':logits, 'is_replaced':drawn_tokens(ids, slots)}
+        return ClozeOutput(tuple(fields.values()))
 
 # %% ../../nbs/3_objectives/13_electric.ipynb #6a44cee7
 @torch.no_grad()

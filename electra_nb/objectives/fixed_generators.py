@@ -49,7 +49,8 @@ def fixed_headline(
     baseline:float, # share of the commonest token
 ) -> str: # for the line of an evaluation
     "The figures that say most."
-    return f"discriminator: loss {v['disc_loss']:.4f} (floor {v['disc_floor']:.4f}), AUC {v['disc_auc']:.3f}, probe AUC {v['probe_auc']:.3f}"
+    loss,areas = f"loss {v['disc_loss']:.4f} (floor {v['disc_floor']:.4f})",f"AUC {v['disc_auc']:.3f}, probe AUC {v['probe_auc']:.3f}"
+    return f'discriminator: {loss}, {areas}'
 
 def fixed_healthy(
     v:dict, # metrics of an evaluation

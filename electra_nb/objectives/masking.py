@@ -28,7 +28,7 @@ def check_mask_config(
     if not 0<cfg.mask_prob<1: raise ValueError(f"mask_prob={cfg.mask_prob} is not a share: pass a number between 0 and 1, such as 0.15")
     if not 0<=cfg.keep_prob<1: raise ValueError(f"keep_prob={cfg.keep_prob} is a share: pass a number from 0 to below 1, such as 0.15")
     if not 0<=cfg.random_prob<1-cfg.keep_prob:
-        raise ValueError(f"random_prob={cfg.random_prob} must be 0 or more, and below 1 together with keep_prob={cfg.keep_prob}: BERT has 0.1 for both")
+        raise ValueError(f"random_prob={cfg.random_prob} must be 0 or more, and keep_prob and it together below 1: BERT has 0.1 for both")
     return cfg
 
 # %% ../../nbs/3_objectives/01_masking.ipynb #ba066b0a
