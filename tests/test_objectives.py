@@ -12,6 +12,7 @@ from electra_nb.objectives.contract import Curve, Panel
 from electra_nb.objectives.mlm import MLM, MLMEval, MLMLoss, MLMModel
 from electra_nb.objectives.rtd import MaskTokens
 from electra_nb.objectives.table import objectives
+from electra_nb.recipe import make_recipe
 from electra_nb.tiny import tiny_text
 
 docs = tiny_text.split('\n\n')
@@ -87,6 +88,21 @@ def test_diagnosis(each):
                 if p.grad is not None: p.grad.zero_()
     pretrain(**own, out=run.parent/'frozen', cbs=[Freeze()])
     assert diagnose(run.parent/'frozen').names==['a tower is not trained']
+
+def test_masks_of_bert(tmp_path):
+    "80 % hidden, 10 % random words, 10 % as they are: settings of the masks, refused where nobody reads the masked text."
+    masks = dict(keep_prob=.1, random_prob=.1)
+    learn = pretrain(**{**settings, 'steps':10}, **masks, cache=tmp_path/'cache', out=tmp_path/'run')
+    assert abs(learn.evaluation['hidden']-.8)<.25 and diagnose(tmp_path/'run')==[]
+    for name in ('electra_uniform','electra_two_tower','electric'):
+        with pytest.raises(ValueError, match='keep_prob, random_prob would have no effect'): pretrain(objective=name, corpus=docs, **masks)
+
+def test_settings_without_effect():
+    "Every objective refuses the settings that would do nothing for it."
+    for name,objective in objectives.items():
+        for setting in getattr(objective, 'without', ()):
+            value = {'tie':'none', 'disc_tokens':'masked', 'generator_heads':1}.get(setting, .7)
+            with pytest.raises(ValueError, match=f'{setting} would have no effect'): make_recipe(objective=name, **{setting:value})
 
 def test_plan():
     "A plan counts the arithmetic of the objective."

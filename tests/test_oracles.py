@@ -17,6 +17,10 @@ from electra_nb.model.forward import encode, mlm_logits
 from electra_nb.model.towers import ModelConfig, count_parameters, get_models, mlm_tower
 from electra_nb.training.optim import ClipGrads, OptimConfig, WarmupDecay, decay_groups, lr_at, make_opt
 from electra_nb.training.progress import Steps
+from electra_nb.model.two_tower import two_tower_models
+from electra_nb.objectives.cloze import ClozeLoss, ClozeModel
+from electra_nb.objectives.electric import ElectricModel
+from electra_nb.objectives.fixed_generators import FixedModel
 from electra_nb.objectives.mlm import MLMLoss, MLMModel
 from electra_nb.objectives.rtd import JointLoss, LossConfig, RTDModel, tower_losses
 from electra_nb.objectives.sampling import adjust_logits, gumbel_sample
@@ -57,7 +61,7 @@ def close(a, b, tol, what=''):
     assert a.shape==b.shape, (what, a.shape, b.shape)
     assert np.abs(a-b).max()<=tol, (what, np.abs(a-b).max())
 
-def compare(model, t, out_ref, config, special, loss_ref):
+def compare(model, t, out_ref, config, special, loss_ref, kind=JointLoss):
     "One forward pass against the recorded outputs; returns the total loss."
     xb,weights = inputs(t, config, special['[MASK]'])
     model.sample = fed_sampler(t, config)
@@ -72,7 +76,7 @@ def compare(model, t, out_ref, config, special, loss_ref):
     real = out.real.numpy()
     close(out.logits.detach().numpy()[real], out_ref['disc_logits'][real], 2e-5, 'disc_logits')
     gen,disc = tower_losses(out, weights)
-    total = JointLoss(LossConfig(config['gen_weight'], config['disc_weight']))(out, weights)
+    total = kind(LossConfig(config['gen_weight'], config['disc_weight']))(out, weights)
     for a,k in ((gen,'mlm_loss'),(disc,'disc_loss'),(total,'total_loss')): assert a.item()==pytest.approx(float(loss_ref[k]), rel=1e-5), k
     return xb,total
 
@@ -106,12 +110,46 @@ def test_objectives(name):
     gen,disc = build(config, ties.get(name, 'embeddings'))
     load_variables(gen, disc, group(z, 'var/'))
     _,total = compare(RTDModel(gen, disc), tensors(z), out_ref, config, index['special_ids'], out_ref)
+    check_gradients(total, dict(generator=gen, discriminator=disc), z)
+
+def check_gradients(total, towers, z):
+    "The gradients of a loss against the recorded ones."
     total.backward()
-    params = {k:dict(m.named_parameters(remove_duplicate=False)) for k,m in dict(generator=gen, discriminator=disc).items()}
+    params = {k:dict(m.named_parameters(remove_duplicate=False)) for k,m in towers.items()}
     for k,g in group(z, 'grad/').items():
         tower,key = hf_name(k)
         g = to_hf(k, g)
         close(params[tower][key].grad, g, 1e-4*max(g.abs().max().item(), 1e-3), k)
+
+def test_uniform_generator():
+    "Replacements that are drawn with equal chance."
+    index,z = json.load(open(here/'objectives/index.json'))['uniform_generator'],np.load(here/'objectives/uniform_generator.npz')
+    config,out_ref = index['config'],group(z, 'out/')
+    _,disc = build(config)
+    load_variables(None, disc, group(z, 'var/'))
+    _,total = compare(FixedModel(disc), tensors(z), out_ref, config, index['special_ids'], out_ref)
+    assert group(z, 'grad/')
+    check_gradients(total, dict(discriminator=disc), z)
+
+def cloze_model(name, gen, disc, config, special):
+    ids = [special[k] for k in ('[CLS]','[SEP]','[MASK]')]
+    return ClozeModel(gen, disc, ids) if name=='two_tower_electra' else ElectricModel(gen, disc, ids, config['mask_prob'])
+
+@pytest.mark.parametrize('name', ['two_tower_electra', 'electric', 'electric_both_flags'])
+def test_two_towers(name):
+    "A cloze model as the generator: for replaced token detection, and for noise-contrastive estimation."
+    index,z = json.load(open(here/'objectives/index.json'))[name],np.load(here/f'objectives/{name}.npz')
+    config,out_ref,t = index['config'],group(z, 'out/'),tensors(z)
+    gen,disc = two_tower_models(shape(config), config['vocab_size'])
+    load_variables(gen, disc, group(z, 'var/'))
+    model = cloze_model(name, gen, disc, config, index['special_ids'])
+    xb,total = compare(model, t, out_ref, config, index['special_ids'], out_ref, ClozeLoss)
+    out = model(*xb)
+    real = out.real.numpy()
+    np.testing.assert_array_equal(out.ordinary.float().numpy(), out_ref['cloze_weights'])
+    close((out.cloze_nll.detach()*out.real).numpy()[real], out_ref['cloze_per_position_loss'][real], 2e-5, 'cloze_per_position_loss')
+    assert group(z, 'grad/') or name=='electric_both_flags'
+    check_gradients(total, dict(generator=gen, discriminator=disc), z)
 
 def test_masked_lm_only():
     "The original code with its ELECTRA objective switched off: loss, guesses and gradients of masked language modelling."

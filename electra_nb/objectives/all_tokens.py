@@ -88,8 +88,9 @@ class CopyTower(ElectraForMaskedLM):
 _fields = 'nll mlm_preds sampled corrupted is_replaced main_nll main_preds logits real slots'
 
 class AllTokensOutput(namedtuple('AllTokensOutput', _fields)):
-    """What a step computes: `nll`, `mlm_preds`, `sampled` (bs, n) of the generator; `corrupted`, `is_replaced` (bs, sl); of the main model for every
-    token, all (bs, sl): `main_nll` of the true one, `main_preds`, and the `logits` of not copying; `real` (bs, sl) bool; `slots` (bs, n)."""
+    """What a step computes: `nll`, `mlm_preds`, `sampled` (bs, n) of the generator; `corrupted`, `is_replaced` (bs, sl);
+    of the main model for every token (bs, sl): `main_nll` of the true one, `main_preds`, and `logits` of not copying;
+    `real` (bs, sl) bool; `slots` (bs, n)."""
     dump = ('sampled','corrupted','is_replaced') # kept of a batch whose loss is not finite
     def __new__(cls, fields): return super().__new__(cls, *fields)
     def rows(self, tok, xb, i, verdict=False):
@@ -149,7 +150,8 @@ class AllTokensEval(ReplaceEval):
         return {**v, 'gate_auc':roc_area(*self.counts.cpu())} if v else v
 
 # %% ../../nbs/3_objectives/10_all_tokens.ipynb #8cb77693
-_gate = Panel('Gate: AUC', (Curve('gate_auc', "generator's samples"),), 'Replaced tokens told from originals by the gate; 0.5 is chance.', chance=.5)
+_gate_words = 'Replaced tokens told from originals by the gate; 0.5 is chance.'
+_gate = Panel('Gate: AUC', (Curve('gate_auc', "generator's samples"),), _gate_words, chance=.5)
 all_tokens_panels = (*main_panels,_gate)
 
 # %% ../../nbs/3_objectives/10_all_tokens.ipynb #3c59f962

@@ -102,10 +102,10 @@ class ReplaceEval(MLMEval):
         return {**generator_metrics(s), **copy_metrics(s), 'sampled_accuracy':s['sample_hit']/max(1, s['slots'])}
 
 # %% ../../nbs/3_objectives/09_replace_mlm.ipynb #2b4127af
-_main_loss = Panel('Main model: loss', (Curve('main_loss', 'training', 'train'),Curve('main_loss', 'held-out text'),Curve('copy_floor', 'copies, knows frequencies', 'floor')),
-    'Below the dashed line it uses the words around.')
-_main_accuracy = Panel('Main model: accuracy', (Curve('main_accuracy', 'where it is asked'),Curve('replaced_accuracy', 'where the sample is wrong'),
-    Curve('mask_accuracy', 'generator, on [MASK]')), 'How often the likeliest word is the true one.')
+_losses = Curve('main_loss', 'training', 'train'),Curve('main_loss', 'held-out text'),Curve('copy_floor', 'copies, knows frequencies', 'floor')
+_main_loss = Panel('Main model: loss', _losses, 'Below the dashed line it uses the words around.')
+_right = Curve('main_accuracy', 'where it is asked'),Curve('replaced_accuracy', 'where the sample is wrong')
+_main_accuracy = Panel('Main model: accuracy', (*_right,Curve('mask_accuracy', 'generator, on [MASK]')), 'How often the likeliest word is the true one.')
 main_panels = (_main_loss,gen_panel,_main_accuracy)
 
 def main_headline(
@@ -113,15 +113,17 @@ def main_headline(
     baseline:float, # share of the commonest token
 ) -> str: # for the line of an evaluation
     "The figures that say most."
-    return (f"generator: loss {v['mlm_loss']:.3f}, accuracy on [MASK] {v['mask_accuracy']:.3f} (commonest token {baseline:.3f})"
-        f" | main model: loss {v['main_loss']:.4f} (who copies: {v['copy_floor']:.4f}), accuracy {v['main_accuracy']:.3f}, where the sample is wrong {v['replaced_accuracy']:.3f}")
+    gen = f"loss {v['mlm_loss']:.3f}, accuracy on [MASK] {v['mask_accuracy']:.3f} (commonest token {baseline:.3f})"
+    accuracy = f"accuracy {v['main_accuracy']:.3f}, where the sample is wrong {v['replaced_accuracy']:.3f}"
+    return f"generator: {gen} | main model: loss {v['main_loss']:.4f} (who copies: {v['copy_floor']:.4f}), {accuracy}"
 
 def main_healthy(
     v:dict, # metrics of an evaluation
 ) -> str:
     "What a sound run has learned."
-    return (f"The generator uses context (loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}); the main model's loss is "
-        f"{v['main_loss']:.3f}, that of copying {v['copy_floor']:.3f}, and it mends {v['replaced_accuracy']:.1%} of the wrong samples")
+    gen = f"loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}"
+    main = f"{v['main_loss']:.3f}, that of copying {v['copy_floor']:.3f}, and it mends {v['replaced_accuracy']:.1%} of the wrong samples"
+    return f"The generator uses context ({gen}); the main model's loss is {main}"
 
 # %% ../../nbs/3_objectives/09_replace_mlm.ipynb #575c27d9
 @dataclass(frozen=True)
@@ -135,7 +137,8 @@ class ReplaceMLM:
     fills,without = 'generator',('disc_tokens',)
     losses = dict(gen_loss='generator', main_loss='main model') # a loss of the step -> whose it is
     panels,headline,healthy = main_panels,staticmethod(main_headline),staticmethod(main_healthy)
-    tiles = {'accuracy on [MASK]':'mask_accuracy', 'main model: loss':'main_loss', 'loss of copying':'copy_floor', 'wrong samples mended':'replaced_accuracy'}
+    tiles = {'accuracy on [MASK]':'mask_accuracy', 'main model: loss':'main_loss', 'loss of copying':'copy_floor',
+        'wrong samples mended':'replaced_accuracy'}
     table = ('mlm_loss','mask_accuracy','main_loss','copy_floor','main_accuracy','replaced_accuracy') # columns of fastai's table
     rules = (*MLM.rules,'fakes never differ','fakes nearly always differ')
     legend = dict(detected='right', missed='wrong') # of guesses in a text

@@ -106,7 +106,7 @@ class MaskTokens(Callback):
     def mask(self, ids, lens, n_a, *indices):
         "What the model takes, and the weights of the slots."
         self.special = self.special.to(ids.device)
-        masked,slots,weights = mask_tokens(ids, lens, self.special, self.tok.mask_token_id, self.cfg)
+        masked,slots,weights = mask_tokens(ids, lens, self.special, self.tok.mask_token_id, self.cfg, len(self.tok))
         return (ids,lens,n_a,masked,slots,*indices),weights
 
     def before_batch(self):

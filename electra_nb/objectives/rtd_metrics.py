@@ -197,11 +197,11 @@ class RTDEval(Evaluate):
         ids,slots,weights = self.xb[0],self.xb[4],self.yb[0]
         hidden = self.xb[3].gather(1, slots)==self.mask_id
         judged = judged_tokens(self.pred, weights, self.tokens)
-        checks = sanity_sums(self.pred, self.xb, weights, self.learn.loss_func.last['disc_loss'], judged, self.labels())
+        checks = sanity_sums(self.pred, self.xb, weights, self.learn.loss_func.last['disc_loss'], judged, self.true_labels())
         self.gathered.add(self.pred._replace(real=judged), weights, ids.gather(1, slots), hidden, self.log_unigram, **checks)
         self.probe(ids, slots, judged)
 
-    def labels(self): return self.pred.corrupted!=self.xb[0]
+    def true_labels(self): return self.pred.corrupted!=self.xb[0]
 
     def probe(self, ids, slots, judged):
         "Count the discriminator's verdicts on words drawn by frequency."

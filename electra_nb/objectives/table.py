@@ -9,6 +9,9 @@ __all__ = ['objectives', 'get_objective', 'objective_of']
 from dataclasses import replace
 from ..files import read_json
 from .all_tokens import AllTokensMLM
+from .cloze import TwoTowerRTD
+from .electric import Electric
+from .fixed_generators import UniformRTD, UnigramRTD
 from .mlm import MLM
 from .replace_mlm import ReplaceMLM
 from .rtd import RTD, LossConfig
@@ -19,6 +22,10 @@ objectives = dict(electra=RTD(), # the paper's
     electra_15=replace(RTD(), loss=LossConfig(disc_tokens='masked')), # discriminator's loss at the masked positions only (paper §3.4)
     replace_mlm=ReplaceMLM(), # masked language modelling on samples instead of [MASK] (paper §3.4)
     all_tokens_mlm=AllTokensMLM(), # predicts every token, with a copy mechanism (paper §3.4)
+    electra_uniform=UniformRTD(), # replacements drawn with equal chance (original code: uniform_generator)
+    electra_unigram=UnigramRTD(), # replacements drawn by frequency (paper §3.2)
+    electra_two_tower=TwoTowerRTD(), # generator that reads from both sides (original code: two_tower_generator)
+    electric=Electric(), # energies of tokens, by noise-contrastive estimation (original code: electric_objective)
     mlm=MLM()) # BERT's, for comparison (paper §3.4; original code: electra_objective=False)
 
 # %% ../../nbs/3_objectives/14_table.ipynb #13ca1e13
