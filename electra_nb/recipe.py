@@ -10,7 +10,6 @@ __all__ = ['recipes', 'aliases', 'all_leaves', 'gone', 'added', 'option_groups',
 import json
 from dataclasses import dataclass, fields, replace
 from .model.towers import ModelConfig, electra_configs, sizes
-from .objectives.masking import check_mask_config
 from .objectives.rtd import RTD
 from .objectives.table import get_objective, objectives
 from .settings import change, check_names, leaves, option_docs, settings
@@ -77,7 +76,6 @@ def check_recipe(
     recipe:Recipe,
 ) -> Recipe: # the same
     "Refuse settings that cannot work together."
-    check_mask_config(recipe.objective.mask)
     electra_configs(recipe.model, 100)
     if hasattr(recipe.objective, 'check_model'): recipe.objective.check_model(recipe.model)
     max_len,n,warmup,steps = recipe.packing.max_len,recipe.model.max_positions,recipe.optim.warmup,recipe.train.steps

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from ..model.forward import rtd_logits
 from ..model.towers import ModelConfig, electra_configs, get_models
 from .contract import Curve, Panel, encoder_flops, table_metrics, weighted_mean
-from .masking import MaskConfig, check_mask_config, mask_tokens, n_slots
+from .masking import MaskConfig, mask_tokens, n_slots
 from .rtd_metrics import RTDEval, judged_tokens
 from .sampling import SampleConfig, SampledModel, sample_tokens
 from .show import rtd_rows
+from ..settings import Settings
 from fastai.callback.core import Callback
 from functools import partial
 from torch import Tensor, nn
@@ -65,14 +66,12 @@ def tower_losses(
 
 # %% ../../nbs/3_objectives/07_rtd.ipynb #f6f337ee
 @dataclass(frozen=True)
-class LossConfig:
+class LossConfig(Settings):
     "The two losses and their weights."
     gen_weight:float=1. # of the generator's loss (paper §2)
     disc_weight:float=50. # λ, of the discriminator's loss (paper §2, Table 6), or of the model's in its place
     disc_tokens:str='all' # of which the discriminator's loss is a mean: 'all', or the 'masked' ones (ELECTRA 15 %, paper §3.4)
-    def __post_init__(self):
-        if self.disc_tokens not in ('all','masked'): raise ValueError(f"disc_tokens={self.disc_tokens!r} is unknown: choose 'all' or 'masked'")
-        if not (self.gen_weight>=0 and self.disc_weight>=0): raise ValueError(f"gen_weight={self.gen_weight} and disc_weight={self.disc_weight} must be 0 or more")
+    ranges = dict(gen_weight='[0, inf)', disc_weight='[0, inf)', disc_tokens=('all','masked'))
 
 # %% ../../nbs/3_objectives/07_rtd.ipynb #a8bdf4ca
 class JointLoss:
@@ -100,7 +99,7 @@ class MaskTokens(Callback):
         tok:PreTrainedTokenizerFast, # its special tokens are never chosen
         cfg:MaskConfig=MaskConfig(), # how to mask
     ):
-        self.tok,self.cfg = tok,check_mask_config(cfg)
+        self.tok,self.cfg = tok,cfg
         self.special = torch.tensor([tok.cls_token_id,tok.sep_token_id,tok.mask_token_id])
 
     def mask(self, ids, lens, n_a, *indices):

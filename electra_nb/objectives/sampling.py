@@ -12,6 +12,7 @@ from collections import namedtuple
 from dataclasses import dataclass
 from ..model.forward import mlm_logits
 from .contract import SlotModel, score_guesses
+from ..settings import Settings
 from torch import Tensor, nn
 
 # %% ../../nbs/3_objectives/04_sampling.ipynb #b1ebe245
@@ -48,14 +49,12 @@ def inverse_cdf_sample(
 
 # %% ../../nbs/3_objectives/04_sampling.ipynb #9c0e41bc
 @dataclass(frozen=True)
-class SampleConfig:
+class SampleConfig(Settings):
     "How replacements are drawn from the generator."
     temperature:float=1. # of the softmax, above 0 (original code: 1)
     disallow_correct:bool=False # never sample the true token (original code: off)
     sampler:str='auto' # 'gumbel' (original code), 'inverse_cdf' (same distribution, faster on CPU), or 'auto': by device
-    def __post_init__(self):
-        if not self.temperature>0: raise ValueError(f"temperature={self.temperature} must be above 0; 1 samples from the generator's own distribution")
-        if self.sampler not in ('auto','gumbel','inverse_cdf'): raise ValueError(f"sampler={self.sampler!r} is unknown: choose 'auto', 'gumbel' or 'inverse_cdf'")
+    ranges = dict(temperature='(0, inf)', sampler=('auto','gumbel','inverse_cdf'))
 
 # %% ../../nbs/3_objectives/04_sampling.ipynb #7e9a98a4
 @torch.no_grad()
