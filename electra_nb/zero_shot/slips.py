@@ -158,10 +158,7 @@ def lowest_threshold(
     ends = np.flatnonzero(np.append(sorted_[:-1]!=sorted_[1:], True))
     ends = ends[ends>=least-1]
     good = ends[reached[ends]>=precision]
-    if len(good):
-        at = good[-1]
-        below = sorted_[at+1] if at+1<len(order) else 0.
-        return float((sorted_[at]+below)/2)
+    if len(good): return float(np.append(sorted_, 0.)[good[-1]:good[-1]+2].mean()) # half way to the next word
     best = reached[ends].max() if len(ends) else 0.
     raise ValueError(f"no threshold gives a precision of {precision:g} on this text: "
         f"{best:.2f} is the highest that {least} marked words or more reach. Ask for less, or train longer")
@@ -177,8 +174,7 @@ def slip_threshold(
     seed:int=0, # of the slips
 ) -> Threshold:
     "Choose a threshold on planted slips, and measure what it does."
-    if len(sentences)<40:
-        raise ValueError(f"{len(sentences)} held-out sentences of 8 to 30 words are too few to choose a threshold: some hundred are needed")
+    if len(sentences)<40: raise ValueError(f"{len(sentences)} held-out sentences of 8 to 30 words are too few to choose a threshold")
     planted = plant(sentences, slip_kinds(sentences), seed, share)
     chosen = lowest_threshold(judge_words(scorer, planted[::2]), precision)
     return Threshold(chosen, slip_table(judge_words(scorer, planted[1::2]), chosen))
