@@ -106,7 +106,8 @@ def _check_counts(**counts):
 
 def _check_places(out, submission, keep, runs):
     "Refuse names of files and folders that cannot be written."
-    if out is not None and not folder_name(out).name: raise ValueError(f"out={str(out)!r} is no name of a folder: pass one such as 'runs/mine', or None")
+    if out is not None and not folder_name(out).name:
+        raise ValueError(f"out={str(out)!r} is no name of a folder: pass one such as 'runs/mine', or None")
     if submission is None: return
     if Path(submission).is_dir(): raise ValueError(f"submission={str(submission)!r} is a folder: name a file, such as submission.zip")
     if keep>runs: raise ValueError(f"keep={keep} models cannot be averaged after runs={runs}: pass more runs or a smaller keep")

@@ -29,7 +29,7 @@ class ModelConfig:
     dropout:float=0.1 # on embeddings and the output of each sublayer (Table 6)
     attention_dropout:float=0.1 # on attention weights (Table 6)
     tie:str='embeddings' # what the towers share: 'embeddings' (paper), 'all' (one encoder), or 'none'
-    init:str='paper' # initial values: 'paper' (original code), 'normal' (without its Glorot layers), or 'local' (for tiny models; all in `model.init`)
+    init:str='paper' # initial values (`model.init`): 'paper' (original code), 'normal' (without its Glorot layers), 'local' (tiny models)
     lexical_start:bool=False # word vectors begin with counts of neighbours in the text (`model.lexical`)
 
 # %% ../../nbs/2_model/01_towers.ipynb #35b1f654

@@ -77,7 +77,8 @@ def task_loss(kind, train:Features, cfg:FinetuneConfig):
     "The loss of a task, with the weights of its labels."
     loss = kind.loss
     if cfg.class_weights is None: return loss
-    if not kind.names: raise ValueError(f"class_weights={cfg.class_weights!r} would have no effect: this task has scores, not labels; leave it out")
+    if not kind.names:
+        raise ValueError(f"class_weights={cfg.class_weights!r} would have no effect: this task has scores, not labels; leave it out")
     loss.weights = balanced_weights(train.y, kind.n_out)
     return loss
 

@@ -30,7 +30,7 @@ class FinetuneConfig(OptimConfig):
     pooling:str='cls' # vector of a text: 'cls' (original code), 'mean', 'max', 'cls+mean', or 'layers': the means of all layers (`tasks.pooling`)
     attention_dropout:float=0.1 # on attention weights (Table 7)
     sum_loss:bool=True # differentiate the sum over a batch (original code); False: the mean
-    sparse_norm:bool=False # clip by a norm that counts repeated tokens apart (original code on CPU and GPU); False: by the true norm (on TPU)
+    sparse_norm:bool=False # clip by a norm that counts repeated tokens apart (original code on CPU and GPU); False: the true norm (TPU)
     swap_pairs:bool=True # train on both orders where the task allows it (original code)
     class_weights:str=None # 'balanced': rows of rare labels count more in the loss, so that each label counts the same; None: each row does
     unpad:bool=None # leave padding out of the encoder (dropout then draws otherwise); None: on a CPU
@@ -52,7 +52,8 @@ def check_finetune_config(cfg:FinetuneConfig) -> FinetuneConfig:
         v = getattr(cfg, k)
         if not 0<=v<1: raise ValueError(f"{k}={v} is a share: pass a number from 0 to below 1, such as 0.1")
     if cfg.max_len<5: raise ValueError(f"max_len={cfg.max_len}: a pair needs 5 ids at least")
-    choices = dict(precision=('auto','fp32','bf16','fp16'), batches=tuple(batch_orders), pooling=tuple(poolings), class_weights=(None,'balanced'))
+    choices = dict(precision=('auto','fp32','bf16','fp16'), batches=tuple(batch_orders), pooling=tuple(poolings),
+        class_weights=(None,'balanced'))
     for k,known in choices.items():
         v = getattr(cfg, k)
         if v not in known: raise ValueError(f"{k}={v!r} is unknown: choose {', '.join(map(repr, known))}")

@@ -88,7 +88,8 @@ class Examples:
         "Refuse files that another process has cut off: reading beyond the end of a memory map would end this process without a word."
         for f in (self.ids,self.offsets,self.n_a):
             if not os.path.exists(f.filename) or os.path.getsize(f.filename)>=f.nbytes: continue # a map outlives the name of its file
-            raise OSError(f"{f.filename} has become shorter while it was read: delete its folder, and the same call prepares the text again and goes on")
+            raise OSError(f"{f.filename} has become shorter while it was read: delete its folder, "
+                "and the same call prepares the text again and goes on")
 
     def batch(self,
         rows, # (bs,) numbers of rows

@@ -16,14 +16,15 @@ welcome = ('ActivationStats','CSVLogger','ChannelsLast','CollectDataCallback','E
 _rate = 'pass lr, warmup and lr_power, which are the schedule of a run'
 _precision = "pass precision='bf16', 'fp16' or 'fp32'"
 _trackers = "pass log_with=, such as log_with='tensorboard' or 'wandb' (reports.tracking)"
+_one_process = 'a run is one process on one device'
 
-instead = dict(GradientAccumulation='pass accumulate=, the batches that make up one update', GradientClip='pass clip=, the largest norm of all gradients',
-    MixedPrecision=_precision, ModelToHalf=_precision, NonNativeMixedPrecision=_precision,
-    ParamScheduler=_rate, LRFinder='call lr_find on the Learner that pretrain returns', ReduceLROnPlateau=_rate,
-    TensorBoardCallback=_trackers, TensorBoardProjectorCallback=_trackers, WandbCallback=_trackers, CometCallback=_trackers, AzureMLCallback=_trackers,
+instead = dict(GradientAccumulation='pass accumulate=, the batches that make up one update', ParamScheduler=_rate, ReduceLROnPlateau=_rate,
+    GradientClip='pass clip=, the largest norm of all gradients', MixedPrecision=_precision, ModelToHalf=_precision,
+    NonNativeMixedPrecision=_precision, LRFinder='call lr_find on the Learner that pretrain returns', TensorBoardCallback=_trackers,
+    TensorBoardProjectorCallback=_trackers, WandbCallback=_trackers, CometCallback=_trackers, AzureMLCallback=_trackers,
     ShowGraphCallback='the curves are in curves.png and report.html in the run folder', ProgressCallback='a run has a bar of its own',
     FetchPredsCallback='samples of held-out text are kept in samples.jsonl and shown in report.html',
-    DistributedTrainer='a run is one process on one device', ParallelTrainer='a run is one process on one device')
+    DistributedTrainer=_one_process, ParallelTrainer=_one_process)
 
 # %% ../../nbs/4_training/14_callbacks.ipynb #fe63941d
 def check_callbacks(

@@ -98,7 +98,9 @@ def set_optimizer_state(
     opt.opt.init_state()
     named = {f'{k}.{n}':(p,k) for n,p in model.named_parameters() if p in opt.opt.state for k in opt.opt.saved}
     missing = [name for name in named if name not in tensors]
-    if missing: raise ValueError(f"the checkpoint lacks {len(missing)} of the {len(named)} moments of the optimizer, such as {missing[0]}: it belongs to another model or another version")
+    if missing:
+        raise ValueError(f"the checkpoint lacks {len(missing)} of the {len(named)} moments of the optimizer, such as {missing[0]}: "
+            "it belongs to another model or another version")
     for name,(p,k) in named.items(): opt.opt.state[p][k].copy_(tensors[name])
 
 # %% ../../nbs/4_training/03_checkpoints.ipynb #9262b64a

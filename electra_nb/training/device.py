@@ -104,8 +104,8 @@ class TableLearner(Learner):
         finally: del dl.n_inp
 
     def export(self, *args, **kwargs):
-        raise ValueError("export writes a pickle, which can run any code when it is opened. The folder of a run has its towers for transformers, "
-            "and open_run makes this Learner again; fine-tuned models are in models/ of their study")
+        raise ValueError("export writes a pickle, which can run any code when it is opened. The folder of a run has its towers "
+            "for transformers, and open_run makes this Learner again; fine-tuned models are in models/ of their study")
 
     def lr_find(self, *args, **kwargs):
         "fastai's finder of a learning rate; the folder in which it keeps the weights for a moment does not stay."
@@ -156,7 +156,8 @@ def unpad_multiple(
 def usual_device() -> str: # 'cuda' if there is a GPU that can be used, else 'cpu'
     "Where to compute if nothing else is said; a GPU of Apple's that is left alone is mentioned, once."
     if torch.cuda.is_available(): return 'cuda'
-    if torch.backends.mps.is_available(): logger.info("this machine's GPU is left alone: it lacks the 64-bit numbers that log and metrics need. The CPU computes")
+    if torch.backends.mps.is_available():
+        logger.info("this machine's GPU is left alone: it lacks the 64-bit numbers that log and metrics need. The CPU computes")
     return 'cpu'
 
 # %% ../../nbs/4_training/07_device.ipynb #b08bdf81

@@ -97,7 +97,8 @@ def run_callbacks(
     intervals = EvalIntervals(n, eval_interval(cfg), cfg.accumulate)
     deadline,warn = Deadline(cfg.hours, state.get('seconds', 0.), began),Callback() if cfg.hours else WarnTooLong(n, n*cfg.bs/len(rows))
     return RunCallbacks(intervals, WarmupDecay(n, optim), RestoreScaler(state.get('scaler')), BetweenSteps(), DrawCurves(run),
-        log, saver, StepProgress(n, every=cfg.log_every), SayProgress(n, cfg.log_every), DumpBadBatch(run, tok, cfg.accumulate), deadline, warn)
+        log, saver, StepProgress(n, every=cfg.log_every), SayProgress(n, cfg.log_every),
+        DumpBadBatch(run, tok, cfg.accumulate), deadline, warn)
 
 # %% ../../nbs/4_training/10_loop.ipynb #d21e52cf
 def _tidy(learn, run, cfg, state):
