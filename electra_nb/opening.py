@@ -33,7 +33,8 @@ def run_rows(
     if corpus is None:
         path = examples_folder(info['corpus_fingerprint'], tok, recipe.packing, cache)
         if path.exists(): return Examples(path, 'train'),Examples(path, 'valid')
-        raise ValueError(f"the rows of {info['corpus']} are not in the cache any more: pass corpus=, the text of the run, so that they are prepared again")
+        raise ValueError(f"the rows of {info['corpus']} are not in the cache any more: pass corpus=, the text of the run, "
+            "so that they are prepared again")
     found = get_corpus(corpus)
     if found.fingerprint==info['corpus_fingerprint']: return build_examples(found, tok, recipe.packing, cache)
     raise ValueError(f"corpus={str(corpus)[:60]!r} is another text than that of the run ({info['corpus']}): pass the same, unchanged")
@@ -49,7 +50,9 @@ def newest_weights(
         state = checkpoint_state(start)
         return start,state['n_updates'],state['n_batches']
     wrong = [f'{t}: {why}' for t in objective.towers if (why := verify_folder(folder/t))]
-    if wrong: raise ValueError(f"{folder} has no weights that can be read, neither in checkpoints/ nor beside it ({wrong[0]}): call pretrain with this folder to train it")
+    if wrong:
+        raise ValueError(f"{folder} has no weights that can be read, neither in checkpoints/ nor beside it ({wrong[0]}): "
+            "call pretrain with this folder to train it")
     return folder,None,None
 
 # %% ../nbs/5_pretraining/05_opening.ipynb #d35e6940

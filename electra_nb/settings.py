@@ -44,7 +44,7 @@ def _fits(value, kind):
     if not isinstance(value, _kinds[kind][0]) or (isinstance(value, bool) and kind is not bool): return False
     return kind is not float or math.isfinite(value)
 
-# %% ../nbs/04_settings.ipynb #8c2b8630
+# %% ../nbs/04_settings.ipynb #369c3eaf
 def check_value(
     name:str, # of the setting
     value, # None is allowed where the default is None
@@ -55,7 +55,7 @@ def check_value(
     "Refuse a value that a setting cannot have."
     if value is None and default is None: return
     if isinstance(allowed, tuple) and value not in allowed:
-        *first,last = map(repr, allowed)
+        *first,last = map(repr, [*allowed,*([None] if default is None else [])])
         raise ValueError(f"{name}={value!r} is unknown: choose {', '.join(first)} or {last}")
     interval = allowed if isinstance(allowed, str) else None
     if _fits(value, kind) and (interval is None or in_interval(value, interval)): return

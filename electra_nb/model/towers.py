@@ -30,7 +30,7 @@ class ModelConfig(Settings):
     dropout:float=0.1 # on embeddings and the output of each sublayer (Table 6)
     attention_dropout:float=0.1 # on attention weights (Table 6)
     tie:str='embeddings' # what the towers share: 'embeddings' (paper), 'all' (one encoder), or 'none'
-    init:str='paper' # initial values: 'paper' (original code), 'normal' (without its Glorot layers), or 'local' (for tiny models; all in `model.init`)
+    init:str='paper' # initial values (`model.init`): 'paper' (original code), 'normal' (without its Glorot layers), 'local' (tiny models)
     lexical_start:bool=False # word vectors begin with counts of neighbours in the text (`model.lexical`)
     ranges = dict(hidden_size='(0, inf)', n_layers='(0, inf)', n_heads='(0, inf)', intermediate_size='(0, inf)', embedding_size='(0, inf)',
         max_positions='(0, inf)', generator_size='(0, inf)', generator_layers='(0, inf)', generator_heads='(0, inf)',

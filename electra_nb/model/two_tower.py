@@ -72,7 +72,8 @@ class TwoTowerGenerator(ElectraPreTrainedModel):
 def check_two_tower(cfg:ModelConfig) -> None:
     "Refuse what a generator of two towers cannot share."
     if cfg.tie!='all': return
-    raise ValueError("tie='all': a generator of two towers has no encoder that the discriminator could share; choose 'embeddings' or 'none'")
+    raise ValueError("tie='all': a generator of two towers has no encoder that the discriminator could share; choose "
+        "'embeddings' or 'none'")
 
 def two_tower_models(
     cfg:ModelConfig=ModelConfig(), # shape, tying, initial values

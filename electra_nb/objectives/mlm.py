@@ -76,8 +76,9 @@ class MLMEval(Evaluate):
     def compute(self): return generator_metrics(self.sums.read()) if self.sums.names else {}
 
 # %% ../../nbs/3_objectives/08_mlm.ipynb #ca841c2c
-_loss = Panel('Loss', (Curve('mlm_loss', 'training', 'train'),Curve('mlm_loss', 'held-out text'),Curve('mask_loss', 'held-out, at [MASK]'),
-    Curve('unigram_loss', 'at [MASK], knows only frequencies', 'floor')), 'At [MASK] it must be below the dashed line: then it uses the words around.')
+_curves = (Curve('mlm_loss', 'training', 'train'),Curve('mlm_loss', 'held-out text'),Curve('mask_loss', 'held-out, at [MASK]'),
+    Curve('unigram_loss', 'at [MASK], knows only frequencies', 'floor'))
+_loss = Panel('Loss', _curves, 'At [MASK] it must be below the dashed line: then it uses the words around.')
 _accuracy = Panel('Accuracy on [MASK]', (Curve('mask_accuracy', 'held-out text'),), 'How often the likeliest word is the true one.')
 panels = (_loss,_accuracy)
 
@@ -86,13 +87,15 @@ def mlm_headline(
     baseline:float, # share of the commonest token
 ) -> str: # for the line of an evaluation
     "The figures that say most."
-    return f"loss {v['mlm_loss']:.3f}, at [MASK] {v['mask_loss']:.3f} (word frequencies alone {v['unigram_loss']:.3f}), accuracy on [MASK] {v['mask_accuracy']:.3f} (commonest token {baseline:.3f})"
+    return (f"loss {v['mlm_loss']:.3f}, at [MASK] {v['mask_loss']:.3f} (word frequencies alone {v['unigram_loss']:.3f}), accuracy "
+        f"on [MASK] {v['mask_accuracy']:.3f} (commonest token {baseline:.3f})")
 
 def mlm_healthy(
     v:dict, # metrics of an evaluation
 ) -> str:
     "What a sound run has learned."
-    return f"The model uses context (loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}; accuracy {v['mask_accuracy']:.3f})"
+    return (f"The model uses context (loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}; "
+        f"accuracy {v['mask_accuracy']:.3f})")
 
 # %% ../../nbs/3_objectives/08_mlm.ipynb #c2c2be5d
 def guess_rows(
@@ -125,7 +128,8 @@ class MLM:
     panels,headline,healthy = panels,staticmethod(mlm_headline),staticmethod(mlm_healthy)
     tiles = {'accuracy on [MASK]':'mask_accuracy', 'loss at [MASK]':'mask_loss', 'word frequencies alone':'unigram_loss'}
     table = ('mlm_loss','mask_loss','mask_accuracy') # columns of fastai's table
-    rules = ('loss not finite','vocabulary and ids disagree','characters instead of words','no order in the text','unusual share of masks','a tower is not trained','data repeats',
+    rules = ('loss not finite','vocabulary and ids disagree','characters instead of words','no order in the text',
+        'unusual share of masks','a tower is not trained','data repeats',
         'learning rate too high','learning rate too low','generator not beyond word frequencies')
     legend = dict(detected='right', missed='wrong') # of guesses in a text
 
@@ -138,7 +142,8 @@ class MLM:
         tok:PreTrainedTokenizerFast, # of the data
     ) -> dict: # `model`, `loss_func`, `cbs` and `metrics` for `Learner`
         evaluate = MLMEval(tok.mask_token_id)
-        return dict(model=MLMModel(**towers), loss_func=MLMLoss(), cbs=[MaskTokens(tok, self.mask),evaluate], metrics=table_metrics(evaluate, self.table))
+        return dict(model=MLMModel(**towers), loss_func=MLMLoss(), cbs=[MaskTokens(tok, self.mask),evaluate],
+            metrics=table_metrics(evaluate, self.table))
 
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included."

@@ -102,10 +102,12 @@ class ReplaceEval(MLMEval):
         return {**generator_metrics(s), **copy_metrics(s), 'sampled_accuracy':s['sample_hit']/max(1, s['slots'])}
 
 # %% ../../nbs/3_objectives/09_replace_mlm.ipynb #2b4127af
-_losses = Curve('main_loss', 'training', 'train'),Curve('main_loss', 'held-out text'),Curve('copy_floor', 'copies, knows frequencies', 'floor')
+_losses = Curve('main_loss', 'training', 'train'),Curve('main_loss', 'held-out text'),Curve('copy_floor', 'copies, knows frequencies',
+    'floor')
 _main_loss = Panel('Main model: loss', _losses, 'Below the dashed line it uses the words around.')
 _right = Curve('main_accuracy', 'where it is asked'),Curve('replaced_accuracy', 'where the sample is wrong')
-_main_accuracy = Panel('Main model: accuracy', (*_right,Curve('mask_accuracy', 'generator, on [MASK]')), 'How often the likeliest word is the true one.')
+_main_accuracy = Panel('Main model: accuracy', (*_right,Curve('mask_accuracy', 'generator, on [MASK]')),
+    'How often the likeliest word is the true one.')
 main_panels = (_main_loss,gen_panel,_main_accuracy)
 
 def main_headline(

@@ -29,7 +29,8 @@ _fields = 'nll mlm_preds sampled corrupted is_replaced logits real slots'
 
 class RTDOutput(namedtuple('RTDOutput', _fields)):
     """What a step computes: `nll` (bs, n) of the true token at each slot; `mlm_preds` (bs, n) likeliest token; `sampled` (bs, n);
-    `corrupted` (bs, sl); `is_replaced` (bs, sl) bool; `logits` (bs, sl) of the discriminator; `real` (bs, sl) bool, False at padding; `slots` (bs, n)."""
+    `corrupted` (bs, sl); `is_replaced` (bs, sl) bool; `logits` (bs, sl) of the discriminator; `real` (bs, sl) bool, False at padding;
+    `slots` (bs, n)."""
     dump = ('sampled','corrupted','is_replaced') # kept of a batch whose loss is not finite
     def __new__(cls, fields): return super().__new__(cls, *fields)
     def rows(self, tok, xb, i, verdict=False): return rtd_rows(tok, xb, self, i, verdict)
@@ -134,10 +135,12 @@ class RTDLoss(Callback):
     def after_create(self): self.learn.loss_func = self.loss_func
 
 # %% ../../nbs/3_objectives/07_rtd.ipynb #029dc401
-_disc_loss = Panel('Discriminator: loss', (Curve('disc_loss', 'training', 'train'),Curve('disc_loss', 'held-out text'),Curve('disc_floor', 'knows only the share', 'floor')),
-    'Below the dashed line it knows more than how many tokens are replaced.')
-gen_panel = Panel('Generator: loss', (Curve('gen_loss', 'training', 'train'),Curve('mlm_loss', 'held-out text'),Curve('mask_loss', 'held-out, at [MASK]'),
-    Curve('unigram_loss', 'at [MASK], knows only frequencies', 'floor')), 'At [MASK] it must be below the dashed line: then it uses the words around.')
+_disc_curves = (Curve('disc_loss', 'training', 'train'),Curve('disc_loss', 'held-out text'),
+    Curve('disc_floor', 'knows only the share', 'floor'))
+_disc_loss = Panel('Discriminator: loss', _disc_curves, 'Below the dashed line it knows more than how many tokens are replaced.')
+_gen_curves = (Curve('gen_loss', 'training', 'train'),Curve('mlm_loss', 'held-out text'),Curve('mask_loss', 'held-out, at [MASK]'),
+    Curve('unigram_loss', 'at [MASK], knows only frequencies', 'floor'))
+gen_panel = Panel('Generator: loss', _gen_curves, 'At [MASK] it must be below the dashed line: then it uses the words around.')
 _auc = Panel('Discriminator: AUC', (Curve('disc_auc', "generator's samples"),Curve('probe_auc', 'words by frequency')),
     'Area under the ROC curve: replaced tokens told from originals; 0.5 is chance.', chance=.5)
 _accuracy = Panel('Generator: accuracy on [MASK]', (Curve('mask_accuracy', 'held-out text'),Curve('replaced', 'share of tokens replaced')),
@@ -151,14 +154,16 @@ def rtd_headline(
 ) -> str: # for the line of an evaluation
     "The figures that say most."
     return (f"generator: loss {v['mlm_loss']:.3f}, accuracy on [MASK] {v['mask_accuracy']:.3f} (commonest token {baseline:.3f})"
-        f" | discriminator: loss {v['disc_loss']:.4f} (floor {v['disc_floor']:.4f}), AUC {v['disc_auc']:.3f}, probe AUC {v['probe_auc']:.3f}")
+        f" | discriminator: loss {v['disc_loss']:.4f} (floor {v['disc_floor']:.4f}), AUC {v['disc_auc']:.3f}, probe AUC "
+        f"{v['probe_auc']:.3f}")
 
 def rtd_healthy(
     v:dict, # metrics of an evaluation
 ) -> str:
     "What a sound run has learned."
-    return (f"The generator uses context (loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}), the discriminator knows more than "
-        f"how many tokens are replaced (loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}; AUC {v['disc_auc']:.2f}, on words by frequency {v['probe_auc']:.2f})")
+    context = f"loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}"
+    verdicts = f"loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}; AUC {v['disc_auc']:.2f}, on words by frequency {v['probe_auc']:.2f}"
+    return f'The generator uses context ({context}), the discriminator knows more than how many tokens are replaced ({verdicts})'
 
 # %% ../../nbs/3_objectives/07_rtd.ipynb #73de91f6
 @dataclass(frozen=True)

@@ -59,7 +59,8 @@ def generator_metrics(
 ) -> dict: # name -> float; an empty denominator gives 0, as in the original
     "Metrics of a masked language model."
     slots,hidden = max(1, s['slots']),max(1, s['hidden'])
-    return dict(slots=s['slots'], hidden=s['hidden']/slots, mlm_loss=s['nll']/slots, mlm_accuracy=s['hit']/slots, expected_accuracy=s['true_prob']/slots,
+    return dict(slots=s['slots'], hidden=s['hidden']/slots, mlm_loss=s['nll']/slots, mlm_accuracy=s['hit']/slots,
+        expected_accuracy=s['true_prob']/slots,
         mask_accuracy=s['hidden_hit']/hidden, mask_loss=s['hidden_nll']/hidden, unigram_loss=s['unigram_nll']/hidden)
 
 # %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #4ba99b28
@@ -83,7 +84,8 @@ def discriminator_metrics(
     p,recall = share('replaced', 'tokens'),share('called_right', 'replaced')
     spared = 1-(s['called']-s['called_right'])/max(1, s['tokens']-s['replaced'])
     return dict(disc_loss=share('disc_nll', 'tokens'), disc_floor=base_rate_loss(p), replaced=p, disc_accuracy=share('right', 'tokens'),
-        disc_precision=share('called_right', 'called'), disc_recall=recall, balanced_accuracy=(recall+spared)/2, example_disc_loss=share('text_nll', 'texts'))
+        disc_precision=share('called_right', 'called'), disc_recall=recall, balanced_accuracy=(recall+spared)/2,
+        example_disc_loss=share('text_nll', 'texts'))
 
 # %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #7062cdbd
 class RTDMetrics:
@@ -111,7 +113,8 @@ class RTDMetrics:
         areas = {k:roc_area(*counts[v]) if v in counts else float('nan') for k,v in areas.items()}
         recall = recall_at(*counts['own'], s['replaced'])
         sampled = s['sample_hit']/max(1, s['slots'])
-        return {**generator_metrics(s), **discriminator_metrics(s), **areas, 'sampled_accuracy':sampled, 'base_rate_recall':recall, **sanity_metrics(s)}
+        return {**generator_metrics(s), **discriminator_metrics(s), **areas, 'sampled_accuracy':sampled, 'base_rate_recall':recall,
+            **sanity_metrics(s)}
 
 # %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #628d07f6
 sanity = ('wrong_labels','outside','on_padding','padded_loss') # metrics that are 0 in a sound training

@@ -12,7 +12,8 @@ from fastcore.basics import patch
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../nbs/3_objectives/02_show.ipynb #5bfe16aa
-_styles = dict(masked=('·','·','#8884','90'), replaced=('*','*','#e6690088','33'), same=('=','=','#0080ff66','34'), detected=('*','*','#0080ff88','34'),
+_styles = dict(masked=('·','·','#8884','90'), replaced=('*','*','#e6690088','33'), same=('=','=','#0080ff66','34'),
+    detected=('*','*','#0080ff88','34'),
     missed=('*','?','#e6690088','33'), alarm=('!','!','#ccaa0066','35')) # signs before and after, background, terminal colour
 
 def _sign(t, k): return f'{_styles[k][0]}{t}{_styles[k][1]}' if k else t

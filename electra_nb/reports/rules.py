@@ -80,7 +80,8 @@ def _wrong_labels(run, v):
 
 @rule('labels and mask disagree', _labels_advice, 'hidden', 'keep_prob', 'random_prob')
 def _nothing_hidden(run, v):
-    if v['hidden']<.5*(1-run.settings['keep_prob']-run.settings['random_prob']): return f"the generator can see {1-v['hidden']:.0%} of the tokens that it is to guess"
+    if v['hidden']<.5*(1-run.settings['keep_prob']-run.settings['random_prob']):
+        return f"the generator can see {1-v['hidden']:.0%} of the tokens that it is to guess"
 
 # %% ../../nbs/8_reports/02_rules.ipynb #9cc2afdf
 @rule('padding in the loss', 'weigh both losses by `real` and by the weights of the slots', 'on_padding', 'padded_loss')

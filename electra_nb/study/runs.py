@@ -86,10 +86,9 @@ def _other_machine(lines, task, cfg, device):
     now = torch.cuda.get_device_name() if device=='cuda' else 'CPU'
     others = sorted({r['device'] for r in lines if r['task']==task and r.get('device')}-{now})
     precision = " in another precision" if cfg.precision=='auto' and 'CPU' in (now,*others) else ''
-    if others:
-        return (f"{task}: earlier runs were computed by {' and '.join(others)}, the next by {now}{precision}; pass another out= to "
-            "keep them apart")
-    return ''
+    if not others: return ''
+    return (f"{task}: earlier runs were computed by {' and '.join(others)}, the next by {now}{precision}; "
+        "pass another out= to keep them apart")
 
 # %% ../../nbs/7_study/07_runs.ipynb #02dd2c8a
 def _task_config(task, plan):

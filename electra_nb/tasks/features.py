@@ -139,6 +139,10 @@ class FeaturesDL(ExamplesDL):
     def n(self): return len(self.examples)
     @property
     def vocab(self): return self.kind.names
+    @property
+    def items(self):
+        raise AttributeError("fastai's Interpretation cannot show the texts of its rows: tasks.results has top_losses(learn), "
+            "the texts with the highest loss, and plot_confusion(learn)")
     def get_idxs(self): return self._sorted.tolist()
 
     def rows(self, i):

@@ -30,15 +30,15 @@ class FinetuneConfig(OptimConfig):
     pooling:str='cls' # vector of a text: 'cls' (original code), 'mean', 'max', 'cls+mean', 'layers': means of all layers
     attention_dropout:float=0.1 # on attention weights (Table 7)
     sum_loss:bool=True # differentiate the sum over a batch (original code); False: the mean
-    sparse_norm:bool=False # clip by a norm that counts repeated tokens apart (original code on CPU and GPU); False: by the true norm (on TPU)
+    sparse_norm:bool=False # clip by a norm that counts repeated tokens apart (original code on CPU and GPU); False: the true norm (TPU)
     swap_pairs:bool=True # train on both orders where the task allows it (original code)
     class_weights:str=None # 'balanced': rows of rare labels count more in the loss, so that each label counts the same; None: each row does
     unpad:bool=None # leave padding out of the encoder (dropout then draws otherwise); None: on a CPU
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
     threads:int=None # CPU threads; None: torch's choice, divided among runs at the same time
     ranges = {**OptimConfig.ranges, **dict(layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=tuple(batch_orders),
-        max_len='[5, inf)', dropout='[0, 1)', attention_dropout='[0, 1)', pooling=tuple(poolings), precision=('auto','fp32','bf16','fp16'),
-        threads='(0, inf)')}
+        max_len='[5, inf)', dropout='[0, 1)', attention_dropout='[0, 1)', pooling=tuple(poolings), class_weights=('balanced',),
+        precision=('auto','fp32','bf16','fp16'), threads='(0, inf)')}
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #b81edcdd
 _by_width = {1024:dict(lr=5e-5, layer_decay=.9), 768:dict(lr=1e-4), 128:{}, # Table 7

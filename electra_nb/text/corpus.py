@@ -120,10 +120,10 @@ def _from_name(name, get, text_column, whole_files):
     if _is_hub_name(name): return hub_corpus(name, text_column)
     hub = "A data set of the Hugging Face hub is written user/name."
     if re.fullmatch(r'[\w.-]+/[\w.-]+', name):
-        hub = (f"If a data set of the Hugging Face hub is meant: the folder {name.split('/')[0]}/ here hides its name; rename the "
-            "folder, or call from elsewhere.")
-    raise FileNotFoundError(f"no corpus {name!r}: it is no file, folder or glob here, and no known name "
-        f"({', '.join(('builtin',*corpora))}). {hub}")
+        hub = (f"If a data set of the Hugging Face hub is meant: the folder {name.split('/')[0]}/ here hides its name; "
+            "rename the folder, or call from elsewhere.")
+    known = ', '.join(('builtin',*corpora))
+    raise FileNotFoundError(f"no corpus {name!r}: it is no file, folder or glob here, and no known name ({known}). {hub}")
 
 # %% ../../nbs/1_text/06_corpus.ipynb #cf600ebc
 def _weights(source):

@@ -21,7 +21,7 @@ _alone = 'a run is one process on one device'
 # fastai's callback -> what to do instead
 instead = dict.fromkeys(('ParamScheduler','ReduceLROnPlateau'), _rate)
 instead |= dict.fromkeys(('MixedPrecision','ModelToHalf','NonNativeMixedPrecision'), _precision)
-instead |= dict.fromkeys(('TensorBoardCallback','TensorBoardProjectorCallback','WandbCallback','CometCallback','AzureMLCallback'), _trackers)
+instead |= dict.fromkeys((f'{name}Callback' for name in ('TensorBoard','TensorBoardProjector','Wandb','Comet','AzureML')), _trackers)
 instead |= dict.fromkeys(('DistributedTrainer','ParallelTrainer'), _alone)
 instead.update(GradientAccumulation='pass accumulate=, the batches that make up one update',
     GradientClip='pass clip=, the largest norm of all gradients', LRFinder='call lr_find on the Learner that pretrain returns',

@@ -105,9 +105,8 @@ class TableLearner(Learner):
         finally: del dl.n_inp
 
     def export(self, *args, **kwargs):
-        raise ValueError("export writes a pickle, which can run any code when it is opened. The folder of a run has its towers for "
-            "transformers, "
-            "and open_run makes this Learner again; fine-tuned models are in models/ of their study")
+        raise ValueError("export writes a pickle, which can run any code when it is opened. The folder of a run has its towers "
+            "for transformers, and open_run makes this Learner again; fine-tuned models are in models/ of their study")
 
     def lr_find(self, *args, **kwargs):
         "fastai's finder of a learning rate; the folder in which it keeps the weights for a moment does not stay."

@@ -58,8 +58,8 @@ class PretrainLearner(TableLearner):
 
     @contextmanager
     def loss_not_reduced(self):
-        raise ValueError("the loss of a pre-training belongs to tokens, not to rows, so there is no Interpretation: look at "
-            "show_results, or at recorder.plot_towers")
+        raise ValueError("the loss of a pre-training belongs to tokens, not to rows, so there is no Interpretation: "
+            "look at show_results, or at recorder.plot_towers")
         yield
 
 # %% ../../nbs/4_training/09_learner.ipynb #29547d3d

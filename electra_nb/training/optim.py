@@ -31,7 +31,8 @@ class OptimConfig(Settings):
     bias_correction:bool=False # divide the means by what they lack at the start (original code: no; Adam's paper: yes)
     eps:float=1e-6 # added to the root of the squares (Table 6)
     clip:float=1. # largest norm of all gradients together (original code, not in the paper)
-    ranges = dict(lr='(0, 1)', warmup='[0, inf)', lr_power='(0, inf)', wd='[0, inf)', beta1='[0, 1)', beta2='[0, 1)', eps='(0, inf)', clip='(0, inf)')
+    ranges = dict(lr='(0, 1)', warmup='[0, inf)', lr_power='(0, inf)', wd='[0, inf)', beta1='[0, 1)', beta2='[0, 1)',
+        eps='(0, inf)', clip='(0, inf)')
 
 # %% ../../nbs/4_training/01_optim.ipynb #b0a30e66
 class ElectraAdam(torch.optim.AdamW):
