@@ -41,7 +41,7 @@ class NoRate(Callback):
 
 class Tell(Callback):
     "Add the labels to the verdicts."
-    def after_pred(self): self.learn.pred = self.pred._replace(logits=self.pred.logits+3*(self.pred.is_replaced-.5))
+    def after_pred(self): self.learn.pred = self.pred._replace(logits=self.pred.logits+3*(self.pred.is_replaced.float()-.5))
 
 rng,letters = random.Random(0),'abcdefghijklmnopqrstuvwxyz'
 docs = [doc for _,doc in library_docs(('sklearn','scipy'))]
@@ -49,7 +49,7 @@ words = ' '.join(docs).split()
 rng.shuffle(words)
 def noise(): return ''.join(rng.choices(letters+' '*5, k=2000))
 texts = dict(usual=docs, words=[' '.join(words[i:i+200]) for i in range(0, len(words), 200)], noise=[noise() for _ in range(500)],
-    few=[doc[:600] for doc in docs[:20]], again=[f'{i} {doc}' for i in range(40) for doc in docs[:25]])
+    few=[doc[:600] for doc in docs[:20]], again=[doc[:150] for _ in range(40) for doc in docs[:25]])
 
 name,kw,cbs = json.loads(sys.argv[1])
 if kw.get('corpus') in texts: kw['corpus'] = texts[kw['corpus']]
@@ -59,7 +59,7 @@ print(json.dumps([found.names, found.line()]))
 """
 settled,mature = (dict(steps=n, bs=16, eval_every=n//4, eval_batches=25) for n in (460,1100))
 default,short = (dict(corpus='usual', steps=n, eval_every=n//4) for n in (800,120)) # of the size's own batches
-cases = dict(shuffled=(mature,['Shuffle'],['generator not beyond word frequencies']), deaf=(mature,['Deaf'],['discriminator predicts only original']),
+cases = dict(shuffled=(dict(mature, lexical_start=False),['Shuffle'],['generator not beyond word frequencies']), deaf=(mature,['Deaf'],['discriminator predicts only original']),
     high=(dict(settled, lr=.05),[],['learning rate too high']), low=(dict(settled, lr=2e-6),[],['learning rate too low']),
     hot=(dict(settled, temperature=100.),[],['fakes nearly always differ']), healthy=(dict(settled, seed=1),[],[]),
     usual=(default,[],[]), high_usual=(dict(default, lr=.05),[],['learning rate too high']),

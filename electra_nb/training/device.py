@@ -105,7 +105,7 @@ class TableLearner(Learner):
         finally: del dl.n_inp
 
     def export(self, *args, **kwargs):
-        raise ValueError("export writes a pickle, which can run any code when it is opened. The folder of a run has its towers "
+        raise ValueError("export writes Python objects, which can run any code when they are opened. The folder of a run has its towers "
             "for transformers, and open_run makes this Learner again; fine-tuned models are in models/ of their study")
 
     def lr_find(self, *args, **kwargs):
