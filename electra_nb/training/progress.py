@@ -22,16 +22,17 @@ class Steps(Callback):
         self.done,self.batches = 0,0 # updates; batches of the training
         self.last = None # number of the last update, of a run
         self.skipped,self.between = False,True # was the last step skipped? may a checkpoint be taken now?
-    def before_fit(self): self.between = True
+        self.counts = True # False: a trial, by `lr_find`
+    def before_fit(self): self.between,self.counts = True,not hasattr(self.learn, 'lr_finder')
     def before_batch(self):
         self.between = False
-        self.batches += self.training and not hasattr(self.learn, 'lr_finder')
+        self.batches += self.training and self.counts
     def before_validate(self): self.between = False
     def before_step(self): self.skipped = False
     def after_cancel_step(self): self.skipped = True
     def after_step(self):
         self.between = not self.skipped
-        self.done += self.between and not hasattr(self.learn, 'lr_finder')
+        self.done += self.between and self.counts
 
 # %% ../../nbs/4_training/00_progress.ipynb #95f1a9bc
 _log = Recorder.order # 50
