@@ -8,7 +8,8 @@ __all__ = ['cli', 'check_arguments', 'read_recipe', 'run_folder', 'time_of_step'
 # %% ../nbs/5_pretraining/05_pretraining.ipynb #7d023a57
 import os, tempfile, time
 from .commands import Command, logger
-from .files import folder_lock, read_json
+from .files import read_json
+from .locks import folder_lock
 from .estimates import fit_hours, n_eval_batches, train_seconds
 from .recipe import Recipe, make_recipe, option_groups, recipe_docs, recipe_from_file
 from .reports.tracking import check_trackers

@@ -67,7 +67,7 @@ def test_speed_has_file():
 
 def test_study_has_file():
     "What the README says of the fine-tuning study follows from its file."
-    from electra_nb.study.statistics import compare
+    from electra_nb.study.compare import compare
     lines = json.loads((root/'results'/'finetuning.json').read_text())['lines']
     runs = lambda m,s: [r for r in lines if r['model']==m and r['start']==s]
     short,long = (compare(runs(m, 'pretrained'), runs(m, 'random')).set_index('task') for m in ('tiny','tiny-wikipedia'))

@@ -16,7 +16,8 @@ from .elements import folded, note, page, remark, rows, section, svg, table, til
 from .pages import run_page
 from .run_folder import newest_folder
 from ..study.folder import read_ledger
-from ..study.statistics import compare, groups, paper_table, plot_scores, summarize
+from ..study.compare import compare
+from ..study.statistics import groups, paper_table, plot_scores, summarize
 from ..tasks.settings import FinetuneConfig
 from fastcore.xml import Code, Div, Figure, Footer, P, Pre, Small
 from pathlib import Path

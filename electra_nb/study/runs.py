@@ -10,7 +10,7 @@ import shutil, torch
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from ..commands import logger, told_interrupt
-from ..files import folder_lock
+from ..locks import folder_lock
 from .folder import append_line, best_seeds, check_rows, open_study, prune_models, read_ledger, run_name, save_best
 from .jobs import Job, Work, do_jobs, extra_rows
 from .study import Study

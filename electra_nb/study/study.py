@@ -12,7 +12,8 @@ from ..figure import ShownFigure
 from ..files import read_json
 from .folder import read_ledger
 from .predict import predict_proba, saved_task
-from .statistics import compare as _compare, is_random, paper_table, plot_scores, summarize
+from .compare import compare as _compare
+from .statistics import is_random, paper_table, plot_scores, summarize
 from .submission import write_submission
 from ..tasks.encoders import encoder_tokenizer
 from ..tasks.kinds import kind_of

@@ -10,7 +10,8 @@ __all__ = ['versions', 'run_identity', 'differences', 'default_out', 'folder_nam
 import json, os, platform
 from .. import __version__
 from ..files import hash_texts
-from ..files import own_files, read_json, atomic_file
+from ..files import read_json, atomic_file
+from ..locks import own_files
 from ..commands import logger
 from ..text.tokenizer import tokenizer_fingerprint
 from .loop import constants, later
