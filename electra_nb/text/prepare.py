@@ -11,7 +11,8 @@ from collections import Counter
 from ..commands import logger, quiet
 from ..files import verify_folder
 from .corpus import Corpus
-from .examples import build_examples, Examples, packing_stats
+from .examples import build_examples
+from .rows import Examples, packing_stats
 from .packing import ExamplesConfig
 from .tokenizer import get_tokenizer, load_tokenizer, VocabConfig
 from statistics import fmean

@@ -11,7 +11,7 @@ import re, torch
 from array import array
 from contextlib import contextmanager
 from ..commands import logger
-from ..text.examples import packing_stats
+from ..text.rows import packing_stats
 from .compile import CompileStep
 from .progress import orders
 from .steps import TrainConfig

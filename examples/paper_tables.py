@@ -1,0 +1,132 @@
+"""The paper's comparison of objectives (Table 5, Figure 3) at size `tiny`: one line of JSON a run.
+
+    python paper_tables.py TEXT SENTENCES PAIRS OUT --conditions electra mlm --seeds 0 1 2 3 4
+
+TEXT: a plain text, paragraphs in lines, an empty line between documents; the first 20 million characters train, the
+next 2 million give the sentences of the word-order task. SENTENCES: a folder with MR/ and SUBJ/, each with train.tsv
+and test.tsv (columns text, label). PAIRS: Zorro's pairs, .jsonl. Runs that OUT has already are left out, so the same
+command goes on where it was stopped.
+"""
+import argparse, json, shutil, time, torch
+import numpy as np
+import pandas as pd
+from collections import defaultdict
+from dataclasses import replace
+from electra_nb import pretrain
+from electra_nb.objectives.table import objective_of
+from electra_nb.tasks.builtin import word_order_task
+from electra_nb.tasks.encoders import encoder_tokenizer, load_encoder, random_encoder
+from electra_nb.tasks.labels import table_task
+from electra_nb.tasks.learner import dev_predictions, fit_task, task_features, task_learner
+from electra_nb.tasks.settings import finetune_config
+from electra_nb.text.reading import read_lines
+from electra_nb.training.folder import versions
+from electra_nb.zero_shot.pairs import pair_wins, read_pairs
+from electra_nb.zero_shot.towers import load_scorer, objective_towers, untrained
+from pathlib import Path
+
+conditions = dict( # name -> what `pretrain` is told
+    electra=dict(), all_tokens_mlm=dict(objective='all_tokens_mlm'), replace_mlm=dict(objective='replace_mlm'),
+    electra_15=dict(objective='electra_15'), mlm=dict(objective='mlm'),
+    generator_quarter=dict(generator_size=.25), generator_half=dict(generator_size=.5))
+
+def documents(path, begin, end):
+    "The documents that start between two numbers of characters."
+    doc,n = [],0
+    for line in read_lines(path):
+        n += len(line)+1
+        if line.strip(): doc.append(line)
+        elif doc:
+            if begin<=n<end: yield '\n'.join(doc)
+            doc = []
+        if n>=end: return
+
+def write_part(path, end, home):
+    "The start of a text as a file of its own."
+    part = Path(home)/f'{end//1_000_000}M.txt'
+    part.parent.mkdir(parents=True, exist_ok=True)
+    if not part.exists(): part.write_text('\n\n'.join(documents(path, 0, end))+'\n')
+    return part
+
+def sentence_task(folder, name, n_train=None):
+    "MR or SUBJ, scored on its test rows; with `n_train`, on few training rows."
+    train,test = (pd.read_csv(Path(folder)/name/f'{s}.tsv', sep='\t', quoting=3) for s in ('train','test'))
+    data = table_task(train.head(n_train or len(train)), dev=test, text='text', label='label', name=name.lower())
+    return replace(data, name=data.name if n_train is None else f'{data.name}_{n_train}')
+
+def make_tasks(text, sentences):
+    "The tasks, and how many times each passes over its training rows."
+    order = word_order_task(documents(text, 20_000_000, 22_000_000))
+    tasks = [order, sentence_task(sentences, 'SUBJ'), sentence_task(sentences, 'SUBJ', 200), sentence_task(sentences, 'MR')]
+    return [(t, 30. if t.name.endswith('_200') else 3.) for t in tasks]
+
+def bits(right): return np.packbits(np.asarray(right, dtype=bool)).tobytes().hex()
+
+def fine_tune(start, tok, tasks, seed):
+    "Accuracy on each task, and which rows were right; `start()` gives a fresh encoder."
+    out = {}
+    for data,epochs in tasks:
+        encoder = start()
+        cfg = finetune_config(encoder.config, epochs=epochs)
+        feats = task_features(data, tok, cfg)
+        learn = task_learner(data, feats, encoder, cfg, seed)
+        fit_task(learn, cfg)
+        right = dev_predictions(learn)[1]==feats['dev'].rows.labels
+        out[data.name] = dict(accuracy=round(100*right.mean(), 3), rows=len(right), right=bits(right))
+    return out
+
+def some_pairs(path, n=40):
+    "The first `n` pairs of each phenomenon."
+    found = defaultdict(list)
+    for p in read_pairs(path): found[p.phenomenon].append(p)
+    return [p for ps in found.values() for p in ps[:n]]
+
+def ask_pairs(run, pairs, seed):
+    "Share of pairs won by phenomenon, for each tower that can score, trained and untrained."
+    out,names = {},np.array([p.phenomenon for p in pairs])
+    for by in (k for k,tower in objective_towers(objective_of(run)).items() if tower):
+        scorer = load_scorer(run, by, 'cpu')
+        for which,s in dict(trained=scorer, untrained=untrained(run, scorer, seed)).items():
+            wins = pair_wins(s, pairs)
+            out[f'{by} {which}'] = {str(k):round(100*wins[names==k].mean(), 2) for k in dict.fromkeys(names.tolist())}
+    return out
+
+def last_evaluation(run):
+    lines = [json.loads(l) for l in (Path(run)/'log.jsonl').read_text().splitlines()]
+    return [l for l in lines if 'valid' in l][-1]
+
+def one_run(name, seed, steps, text, tasks, pairs, home):
+    "Pre-train, fine-tune, ask pairs; the record of it."
+    run,begun = Path(home)/f'{name}-{seed}',time.process_time()
+    pretrain(corpus=str(text), out=str(run), seed=seed, steps=steps, threads=1, **conditions[name])
+    trained = time.process_time()-begun
+    tok = encoder_tokenizer(run)
+    record = dict(condition=name, seed=seed, steps=steps, options=conditions[name], evaluation=last_evaluation(run),
+        tasks=fine_tune(lambda: load_encoder(run), tok, tasks, seed), pairs=ask_pairs(run, pairs, seed))
+    if name=='electra':
+        def at_random():
+            torch.manual_seed(seed)
+            return random_encoder(run)
+        record['random_start'] = fine_tune(at_random, tok, tasks, seed)
+    shutil.rmtree(run)
+    return dict(record, cpu_seconds=dict(pretraining=round(trained), all=round(time.process_time()-begun)), versions=versions(),
+        date=time.strftime('%Y-%m-%d'))
+
+if __name__=='__main__':
+    ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    for word in ('text','sentences','pairs','out'): ask.add_argument(word)
+    ask.add_argument('--conditions', nargs='+', default=list(conditions), choices=list(conditions))
+    ask.add_argument('--seeds', nargs='+', type=int, default=[0,1,2,3,4])
+    ask.add_argument('--steps', type=int, default=4500)
+    ask.add_argument('--home', default='paper_runs', help='folder for runs under way')
+    a = ask.parse_args()
+    torch.set_num_threads(1)
+    text = write_part(a.text, 20_000_000, a.home)
+    out,tasks,pairs = Path(a.out),make_tasks(a.text, a.sentences),some_pairs(a.pairs)
+    done = {(r['condition'],r['seed'],r['steps']) for r in map(json.loads, out.read_text().splitlines())} if out.exists() else set()
+    for seed in a.seeds:
+        for name in a.conditions:
+            if (name,seed,a.steps) in done: continue
+            line = json.dumps(one_run(name, seed, a.steps, text, tasks, pairs, a.home))
+            with out.open('a') as f: f.write(line+'\n')
+            print(line[:200], flush=True)
