@@ -34,7 +34,8 @@ html_css_files = ['site.css']
 html_favicon = 'static/icon.svg'
 html_copy_source = html_show_sphinx = False
 html_math_renderer = 'mathml'
-html_theme_options = dict(top_of_page_buttons=[])
+repository = dict(name='Repository', url=cfg['git_url'], html='Repository', **{'class':''})
+html_theme_options = dict(top_of_page_buttons=[], footer_icons=[repository]) # on every page
 pygments_style,pygments_dark_style = 'friendly','github-dark'
 copybutton_selector = 'div.cell_input pre, div.highlight:not(.cell_output *) pre'
 

@@ -21,14 +21,14 @@ folders = {'tutorials':'Tutorials', 'howto':'How to', 'explain':'Explanations', 
 def section(
     nb:Path, # notebook, relative to `nbs`
 ) -> tuple: # place in the navigation, caption
-    "Where a notebook belongs: by its folder; those beside the folders are common parts if they have a number, else results."
+    "Where a notebook belongs: by its folder; those beside the folders are common parts if they have a number, else an overview."
     name = nb.parent.as_posix()
-    if name=='.' and not nb.name[0].isdigit(): return len(folders)+1,'Results'
+    if name=='.' and not nb.name[0].isdigit(): return len(folders)+1,'Overview'
     return list(folders).index(name) if name in folders else len(folders), folders.get(name, re.sub(r'^\d+_', '', name).capitalize())
 
 def reading_order() -> list: # notebooks, relative to `nbs`
-    "The index; then section by section, those with a number by number, and the others in the order in which the index lists them."
-    index = (nbs/'index.ipynb').read_text().partition('## The notebooks')[2]
+    "The index; then section by section, those with a number by number, and the others in the order in which `map` lists them."
+    index = (nbs/'map.ipynb').read_text().partition('## The notebooks')[2]
     def key(nb): return section(nb)[0], nb.name if nb.name[0].isdigit() else '', index.find(f'{nb.as_posix()})')%len(index), nb.name
     found = [Path(p).relative_to(nbs) for p in nbglob(nbs)]
     return [Path('index.ipynb'), *sorted((p for p in found if p!=Path('index.ipynb')), key=key)]

@@ -39,7 +39,7 @@ def browser():
 def test_sections_come_from_names():
     "A new notebook finds its place by its folder."
     expected = {'tutorials/first':'Tutorials', 'howto/x':'How to', '1_text/03b_new':'Text', '13_new':'Common parts', '4_training/60_new':'Training',
-        'bench/new':'Benchmarks', 'results':'Results', '9_recipes/cake':'Recipes'}
+        'bench/new':'Benchmarks', 'results':'Overview', '9_recipes/cake':'Recipes'}
     assert {p:section(Path(f'{p}.ipynb'))[1] for p in expected}==expected
 
 def test_order():
