@@ -138,5 +138,5 @@ def recipe_docs() -> dict: # name -> (part, type, comment)
 # %% ../nbs/5_pretraining/01_recipe.ipynb #4a15005f
 option_groups = dict(Objective='objective (objectives.table)', VocabConfig='vocabulary (text.tokenizer)',
     ExamplesConfig='examples (text.packing)', ModelConfig='model (model.towers)', MaskConfig='masking (objectives.masking)',
-    SampleConfig='sampling (objectives.sampling)', LossConfig='loss (objectives.rtd)', OptimConfig='optimizer (training.optim)',
+    SampleConfig='sampling (objectives.sampling)', LossConfig='loss (objectives.rtd)', StageConfig='stages (objectives.two_stage)', AdversarialConfig='reward (objectives.adversarial)', OptimConfig='optimizer (training.optim)',
     TrainConfig='training (training.steps)')

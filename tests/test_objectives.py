@@ -7,7 +7,7 @@ import pytest, torch
 from fastai.callback.core import Callback
 from safetensors.torch import load_file
 
-from electra_nb import diagnose, plan, pretrain
+from electra_nb import diagnose, open_run, plan, pretrain
 from electra_nb.objectives.contract import Curve, Panel
 from electra_nb.objectives.mlm import MLM, MLMEval, MLMLoss, MLMModel
 from electra_nb.objectives.rtd import MaskTokens
@@ -77,6 +77,42 @@ def test_resume_is_exact(each):
         a,b = (load_file(r/tower/'model.safetensors') for r in (run,broken))
         assert all(torch.equal(a[k], b[k]) for k in a)
     assert timeless(run)==timeless(broken)
+
+@pytest.mark.parametrize('start', ['generator', 'random'])
+def test_switch_of_stages(start, tmp_path):
+    "Stopped just before, at and after the step where the generator is frozen: the same weights and log, and the start is made once."
+    own = dict(settings, objective='two_stage', disc_start=start, generator_layers=1., cache=tmp_path/'cache')
+    learn = pretrain(**own, out=tmp_path/'whole')
+    for n in (14,15,16,20): pretrain(**own, out=tmp_path/'broken', cbs=[StopAt(n)])
+    again = pretrain(**own, out=tmp_path/'broken')
+    assert again.model.switched==learn.model.switched==15 and again.model.stage==2
+    for tower in ('generator','discriminator'):
+        a,b = (load_file(tmp_path/run/tower/'model.safetensors') for run in ('whole','broken'))
+        assert all(torch.equal(a[k], b[k]) for k in a)
+    assert timeless(tmp_path/'whole')==timeless(tmp_path/'broken')
+    weights = {n:load_file(tmp_path/'whole'/'checkpoints'/f'step_{n}'/'generator'/'model.safetensors') for n in (15,30)}
+    assert all(torch.equal(v, weights[30][k]) for k,v in weights[15].items()), 'the generator is not frozen'
+    with open_run(tmp_path/'whole', docs, tmp_path/'cache', 'cpu').no_bar() as opened: opened.validate()
+    assert opened.model.stage==2 and opened.evaluation['disc_loss']==learn.evaluation['disc_loss']
+
+def test_adversarial_without_weight(tmp_path):
+    "A generator whose reward has no weight is trained as in joint training, bit for bit."
+    own = dict(settings, cache=tmp_path/'cache')
+    pretrain(**dict(own, objective='electra'), out=tmp_path/'joint')
+    pretrain(**dict(own, objective='adversarial'), adv_weight=0., gen_weight=1., out=tmp_path/'same')
+    for tower in ('generator','discriminator'):
+        a,b = (load_file(tmp_path/run/tower/'model.safetensors') for run in ('joint','same'))
+        assert all(torch.equal(a[k], b[k]) for k in a)
+    for a,b in zip(timeless(tmp_path/'joint'), timeless(tmp_path/'same')): # but for the rounding of a norm over more groups
+        assert all(b[k]==(pytest.approx(v) if k.endswith('_norm') else v) for k,v in a.items())
+
+def test_baseline_is_kept(tmp_path):
+    "The baseline of the reward is in the checkpoints, with its moments, and not in the towers."
+    own = dict(settings, objective='adversarial', cache=tmp_path/'cache')
+    learn = pretrain(**own, out=tmp_path/'run')
+    kept = load_file(tmp_path/'run'/'checkpoints'/'step_30'/'trainer.safetensors')
+    assert kept['own.baseline.weight'].equal(learn.model.baseline.weight) and kept['exp_avg.baseline.weight'].any()
+    assert all('baseline_norm' in line for line in timeless(tmp_path/'run') if 'batch' in line)
 
 def test_diagnosis(each):
     "No rule is broken by a sound run; a tower without gradients is noticed."
