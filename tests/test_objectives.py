@@ -6,12 +6,17 @@ from pathlib import Path
 import pytest, torch
 from fastai.callback.core import Callback
 from safetensors.torch import load_file
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+from types import SimpleNamespace
 
 from electra_nb import diagnose, open_run, plan, pretrain
+from electra_nb.model.towers import ModelConfig
 from electra_nb.objectives.contract import Curve, Panel
+from electra_nb.objectives.masking import mask_tokens
 from electra_nb.objectives.mlm import MLM, MLMEval, MLMLoss, MLMModel
 from electra_nb.objectives.rtd import MaskTokens
-from electra_nb.objectives.table import objectives
+from electra_nb.objectives.table import get_objective, objectives
 from electra_nb.recipe import make_recipe
 from electra_nb.tiny import tiny_text
 
@@ -137,7 +142,7 @@ def test_settings_without_effect():
     "Every objective refuses the settings that would do nothing for it."
     for name,objective in objectives.items():
         for setting in getattr(objective, 'without', ()):
-            value = {'tie':'none', 'disc_tokens':'masked', 'generator_heads':1}.get(setting, .7)
+            value = {'tie':'none', 'disc_tokens':'masked', 'generator_heads':1, 'disallow_correct':True}.get(setting, .7)
             with pytest.raises(ValueError, match=f'{setting} would have no effect'): make_recipe(objective=name, **{setting:value})
 
 def test_plan():
@@ -145,6 +150,24 @@ def test_plan():
     plans = {name:plan('tiny', docs, objective=name, steps=100, device='cpu') for name in objectives}
     assert plans['electra'].flops>plans['mlm'].flops>0
     assert all(p.flops>0 and 'operations' in str(p) for p in plans.values())
+
+shape = ModelConfig(hidden_size=32, n_layers=2, n_heads=2, embedding_size=16, generator_size=.5, max_positions=64)
+
+@pytest.mark.parametrize('name', list(objectives))
+def test_flops(name):
+    "The operations that an objective declares are those that PyTorch counts; of two stages, the mean of both."
+    objective,tok = get_objective(name),SimpleNamespace(cls_token_id=2, sep_token_id=3, mask_token_id=4)
+    torch.manual_seed(0)
+    args = objective(objective.build(shape, 300), tok)
+    ids,lens = torch.randint(5, 300, (4,64)),torch.full((4,), 64)
+    masked,slots,weights = mask_tokens(ids, lens, torch.tensor([2,3,4]), 4, objective.mask)
+    counts = []
+    for stage in (1,2):
+        args['model'].stage = stage
+        with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+            args['loss_func'](args['model'].train()(ids, lens, lens, masked, slots), weights).backward()
+        counts.append(counter.get_total_flops())
+    assert sum(counts)/2==pytest.approx(objective.flops(shape, 4, 64, 300), rel=1e-6)
 
 step = """
 import resource, sys, torch
