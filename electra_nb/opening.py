@@ -13,7 +13,7 @@ from .text.corpus import get_corpus
 from .text.examples import build_examples, examples_folder
 from .text.rows import Examples
 from .text.tokenizer import load_tokenizer
-from .training.checkpoints import checkpoint_state, load_towers, newest_checkpoint
+from .training.checkpoints import checkpoint_state, load_weights, newest_checkpoint
 from .training.device import pick_device
 from .training.history import fill_recorder
 from .training.learner import pretrain_learner
@@ -70,7 +70,7 @@ def open_run(
     weights,done,batches = newest_weights(folder, recipe.objective)
     towers = recipe.objective.build(recipe.model, len(tok), tok.pad_token_id)
     learn = pretrain_learner(*rows, tok, recipe.objective, towers, recipe.train, recipe.optim, pick_device(device, recipe.train.precision))
-    load_towers(weights, learn.model)
+    load_weights(weights, learn.model)
     log = read_log(folder/'log.jsonl')
     learn.steps.done = done or max((l['step'] for l in log), default=0)
     learn.steps.batches = batches or learn.steps.done*recipe.train.accumulate

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['recipes', 'aliases', 'all_leaves', 'gone', 'added', 'option_groups', 'Recipe', 'with_objective', 'check_recipe',
-           'make_recipe', 'recipe_from_file', 'stored_recipe', 'recipe_docs']
+           'check_tied', 'make_recipe', 'recipe_from_file', 'stored_recipe', 'recipe_docs']
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #bc24dfb4
 import json
@@ -85,6 +85,18 @@ def check_recipe(
             "or a share of the run such as 0.06")
     return recipe
 
+# %% ../nbs/5_pretraining/01_recipe.ipynb #8dd7910a
+def check_tied(
+    recipe:Recipe,
+    usual:Recipe, # before settings were changed
+) -> None:
+    "Refuse a shape of the generator where it is the discriminator."
+    shape = ('generator_size','generator_layers','generator_heads')
+    idle = [k for k in shape if getattr(recipe.model, k)!=getattr(usual.model, k)]
+    if recipe.model.tie!='all' or not idle: return
+    raise ValueError(f"{', '.join(idle)} would have no effect: with tie='all' the generator is the discriminator's encoder with another "
+        "head; leave it out, or pass tie='embeddings'")
+
 # %% ../nbs/5_pretraining/01_recipe.ipynb #5c5c5672
 def make_recipe(
     size:str='tiny', # a key of `recipes`
@@ -101,7 +113,9 @@ def make_recipe(
     if idle:
         raise ValueError(f"{', '.join(idle)} would have no effect: the objective {base.objective_name!r} has no such setting; leave it "
             "out, or choose another objective")
-    return check_recipe(change(base, **given))
+    recipe = change(base, **given)
+    check_tied(recipe, base)
+    return check_recipe(recipe)
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #8adcd0c5
 gone = ('cuda_graph',) # settings of earlier versions that changed the speed, not the result
@@ -138,5 +152,6 @@ def recipe_docs() -> dict: # name -> (part, type, comment)
 # %% ../nbs/5_pretraining/01_recipe.ipynb #4a15005f
 option_groups = dict(Objective='objective (objectives.table)', VocabConfig='vocabulary (text.tokenizer)',
     ExamplesConfig='examples (text.packing)', ModelConfig='model (model.towers)', MaskConfig='masking (objectives.masking)',
-    SampleConfig='sampling (objectives.sampling)', LossConfig='loss (objectives.rtd)', OptimConfig='optimizer (training.optim)',
-    TrainConfig='training (training.steps)')
+    SampleConfig='sampling (objectives.sampling)', LossConfig='loss (objectives.rtd)')
+option_groups |= dict(StageConfig='stages (objectives.two_stage)', AdversarialConfig='reward (objectives.adversarial)',
+    OptimConfig='optimizer (training.optim)', TrainConfig='training (training.steps)')

@@ -6,12 +6,17 @@ from pathlib import Path
 import pytest, torch
 from fastai.callback.core import Callback
 from safetensors.torch import load_file
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+from types import SimpleNamespace
 
-from electra_nb import diagnose, plan, pretrain
+from electra_nb import diagnose, open_run, plan, pretrain
+from electra_nb.model.towers import ModelConfig
 from electra_nb.objectives.contract import Curve, Panel
+from electra_nb.objectives.masking import mask_tokens
 from electra_nb.objectives.mlm import MLM, MLMEval, MLMLoss, MLMModel
 from electra_nb.objectives.rtd import MaskTokens
-from electra_nb.objectives.table import objectives
+from electra_nb.objectives.table import get_objective, objectives
 from electra_nb.recipe import make_recipe
 from electra_nb.tiny import tiny_text
 
@@ -78,6 +83,42 @@ def test_resume_is_exact(each):
         assert all(torch.equal(a[k], b[k]) for k in a)
     assert timeless(run)==timeless(broken)
 
+@pytest.mark.parametrize('start', ['generator', 'random'])
+def test_switch_of_stages(start, tmp_path):
+    "Stopped just before, at and after the step where the generator is frozen: the same weights and log, and the start is made once."
+    own = dict(settings, objective='two_stage', disc_start=start, generator_layers=1., cache=tmp_path/'cache')
+    learn = pretrain(**own, out=tmp_path/'whole')
+    for n in (14,15,16,20): pretrain(**own, out=tmp_path/'broken', cbs=[StopAt(n)])
+    again = pretrain(**own, out=tmp_path/'broken')
+    assert again.model.switched==learn.model.switched==15 and again.model.stage==2
+    for tower in ('generator','discriminator'):
+        a,b = (load_file(tmp_path/run/tower/'model.safetensors') for run in ('whole','broken'))
+        assert all(torch.equal(a[k], b[k]) for k in a)
+    assert timeless(tmp_path/'whole')==timeless(tmp_path/'broken')
+    weights = {n:load_file(tmp_path/'whole'/'checkpoints'/f'step_{n}'/'generator'/'model.safetensors') for n in (15,30)}
+    assert all(torch.equal(v, weights[30][k]) for k,v in weights[15].items()), 'the generator is not frozen'
+    with open_run(tmp_path/'whole', docs, tmp_path/'cache', 'cpu').no_bar() as opened: opened.validate()
+    assert opened.model.stage==2 and opened.evaluation['disc_loss']==learn.evaluation['disc_loss']
+
+def test_adversarial_without_weight(tmp_path):
+    "A generator whose reward has no weight is trained as in joint training, bit for bit."
+    own = dict(settings, cache=tmp_path/'cache')
+    pretrain(**dict(own, objective='electra'), out=tmp_path/'joint')
+    pretrain(**dict(own, objective='adversarial'), adv_weight=0., gen_weight=1., out=tmp_path/'same')
+    for tower in ('generator','discriminator'):
+        a,b = (load_file(tmp_path/run/tower/'model.safetensors') for run in ('joint','same'))
+        assert all(torch.equal(a[k], b[k]) for k in a)
+    for a,b in zip(timeless(tmp_path/'joint'), timeless(tmp_path/'same')): # but for the rounding of a norm over more groups
+        assert all(b[k]==(pytest.approx(v) if k.endswith('_norm') else v) for k,v in a.items())
+
+def test_baseline_is_kept(tmp_path):
+    "The baseline of the reward is in the checkpoints, with its moments, and not in the towers."
+    own = dict(settings, objective='adversarial', cache=tmp_path/'cache')
+    learn = pretrain(**own, out=tmp_path/'run')
+    kept = load_file(tmp_path/'run'/'checkpoints'/'step_30'/'trainer.safetensors')
+    assert kept['own.baseline.weight'].equal(learn.model.baseline.weight) and kept['exp_avg.baseline.weight'].any()
+    assert all('baseline_norm' in line for line in timeless(tmp_path/'run') if 'batch' in line)
+
 def test_diagnosis(each):
     "No rule is broken by a sound run; a tower without gradients is noticed."
     own,run = each
@@ -101,7 +142,7 @@ def test_settings_without_effect():
     "Every objective refuses the settings that would do nothing for it."
     for name,objective in objectives.items():
         for setting in getattr(objective, 'without', ()):
-            value = {'tie':'none', 'disc_tokens':'masked', 'generator_heads':1}.get(setting, .7)
+            value = {'tie':'none', 'disc_tokens':'masked', 'generator_heads':1, 'disallow_correct':True}.get(setting, .7)
             with pytest.raises(ValueError, match=f'{setting} would have no effect'): make_recipe(objective=name, **{setting:value})
 
 def test_plan():
@@ -109,6 +150,24 @@ def test_plan():
     plans = {name:plan('tiny', docs, objective=name, steps=100, device='cpu') for name in objectives}
     assert plans['electra'].flops>plans['mlm'].flops>0
     assert all(p.flops>0 and 'operations' in str(p) for p in plans.values())
+
+shape = ModelConfig(hidden_size=32, n_layers=2, n_heads=2, embedding_size=16, generator_size=.5, max_positions=64)
+
+@pytest.mark.parametrize('name', list(objectives))
+def test_flops(name):
+    "The operations that an objective declares are those that PyTorch counts; of two stages, the mean of both."
+    objective,tok = get_objective(name),SimpleNamespace(cls_token_id=2, sep_token_id=3, mask_token_id=4)
+    torch.manual_seed(0)
+    args = objective(objective.build(shape, 300), tok)
+    ids,lens = torch.randint(5, 300, (4,64)),torch.full((4,), 64)
+    masked,slots,weights = mask_tokens(ids, lens, torch.tensor([2,3,4]), 4, objective.mask)
+    counts = []
+    for stage in (1,2):
+        args['model'].stage = stage
+        with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+            args['loss_func'](args['model'].train()(ids, lens, lens, masked, slots), weights).backward()
+        counts.append(counter.get_total_flops())
+    assert sum(counts)/2==pytest.approx(objective.flops(shape, 4, 64, 300), rel=1e-6)
 
 step = """
 import resource, sys, torch

@@ -13,6 +13,7 @@ from electra_nb.tasks.head import Classifier, TaskLoss
 from electra_nb.tasks.learner import SparseNorm, SumLoss
 from electra_nb.tasks.layerwise import layer_factors, layer_groups
 from electra_nb.objectives.masking import apply_mask, n_slots, n_used
+from electra_nb.model.flops import Shape, paper_models, paper_operations
 from electra_nb.model.forward import encode, mlm_logits
 from electra_nb.model.towers import ModelConfig, count_parameters, get_models, mlm_tower
 from electra_nb.training.optim import ClipGrads, OptimConfig, WarmupDecay, decay_groups, lr_at, make_opt
@@ -283,3 +284,13 @@ def test_finetuning_trajectory(case, clip):
     np.testing.assert_allclose(record.norms, z['rec/global_norm'], rtol=1e-3)
     for n in (2,10):
         for k,v in group(z, f'after{n}/').items(): close(record.weights[n][names[k]], to_hf(k, v), 1e-4, (n, k))
+
+def test_operations_of_the_paper():
+    "The operations of thirteen models as the original script counts them, and those of ELECTRA at other lengths of training."
+    official = json.loads((here/'flops.json').read_text())
+    assert set(paper_models)==set(official['models'])
+    for name,n in official['models'].items(): assert paper_models[name]==pytest.approx(n, rel=1e-12), name
+    for call in official['calls'][:5]:
+        a = call['arguments']
+        disc,gen = (Shape(a[d], a[n], sl=a['s'], e=a['e']) for d,n in (('h_d','l_d'),('h_g','l_g')))
+        assert paper_operations(a['batch_size']*a['train_steps'], gen, discriminator=disc)==pytest.approx(call['flops'], rel=1e-12)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['looks', 'probe_panels', 'SlotModel', 'score_guesses', 'weighted_mean', 'Curve', 'Panel', 'draw', 'probe_words',
-           'Evaluate', 'table_metrics', 'encoder_flops']
+           'share_done', 'Evaluate', 'table_metrics', 'encoder_flops']
 
 # %% ../../nbs/3_objectives/03_contract.ipynb #d00ee4eb
 import torch
@@ -91,6 +91,14 @@ def probe_words(
 ) -> str: # to be added to a line; empty where there was no probe
     "What a probe has found."
     return f" | prefers the real sentence in {v['pair_accuracy']:.0%} of pairs (chance 50)" if 'pair_accuracy' in v else ''
+
+# %% ../../nbs/3_objectives/03_contract.ipynb #049b3c36
+def share_done(
+    learn, # `Learner`
+) -> float: # 0 to 1
+    "How much of a training is done."
+    steps = getattr(learn, 'steps', None)
+    return steps.done/steps.last if steps and steps.last else learn.pct_train
 
 # %% ../../nbs/3_objectives/03_contract.ipynb #8e627295
 class Evaluate(Callback):

@@ -132,6 +132,7 @@ class MLM:
         'unusual share of masks','a tower is not trained','data repeats',
         'learning rate too high','learning rate too low','generator not beyond word frequencies')
     legend = dict(detected='right', missed='wrong') # of guesses in a text
+    without = ('generator_size','generator_layers','generator_heads','tie') # settings that would do nothing
 
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
         "One tower of the discriminator's size."

@@ -28,9 +28,10 @@ def is_settled(run:RunFolder) -> bool:
     evaluated = run.metrics.get('step', 0)
     return evaluated>=max(1, warmup_steps(run), run.steps/5) and run.tokens>=.3*needed_tokens(run)
 
-def is_mature(run:RunFolder) -> bool:
-    "Can it be judged by what it has not learned?"
-    return is_settled(run) and run.tokens>=needed_tokens(run)
+def is_mature(run:RunFolder, *towers:str) -> bool:
+    "Can it, or these of its towers, be judged by what it has not learned?"
+    steps = min(run.steps_of(tower) for tower in towers or run.objective.towers)
+    return is_settled(run) and run.tokens*steps>=needed_tokens(run)*run.step
 
 # %% ../../nbs/8_reports/03_learning.ipynb #b2893d4b
 def only_frequencies(
@@ -122,7 +123,7 @@ _towers = 'disc_loss','disc_recall','balanced_accuracy','disc_auc','probe_auc'
 @rule('discriminator predicts only original', 'see whether the generator learns; try a lower lr, a smaller generator_size, or more steps',
     *_towers, symptom=True)
 def _always_original(run, v):
-    if not (is_mature(run) and only_share(v)): return
+    if not (is_mature(run, run.objective.encoder) and only_share(v)): return
     loss,floor = v['disc_loss'],v['disc_floor']
     told = 'it calls everything original' if v['disc_recall']<.02 and loss<1.02*floor else 'its verdicts are guesses'
     share = f'{floor:.4f} for someone who knows only how many tokens are replaced (50·H(p): {50*loss:.1f} against {50*floor:.1f})'
@@ -133,6 +134,6 @@ def _always_original(run, v):
 @rule('generator not beyond word frequencies', 'more steps; a lower lr; see that the order of the words is kept',
     'mask_loss', 'unigram_loss', 'mask_accuracy', symptom=True)
 def _no_context(run, v):
-    if not (is_mature(run) and only_frequencies(v)): return
+    if not (is_mature(run, run.objective.towers[0]) and only_frequencies(v)): return
     loss,alone = v['mask_loss'],v['unigram_loss']
     return f"its loss at [MASK] is {loss:.2f}; word frequencies alone give {alone:.2f}; accuracy {v['mask_accuracy']:.3f}"

@@ -94,7 +94,8 @@ def _padding(run, v):
 @rule('a tower is not trained', 'look at gen_weight and disc_weight, and for parameters that need no gradient')
 def _frozen(run, v):
     for name in run.objective.towers:
-        norms = [line.get(f'{name}_norm', 1) for line in run.train[-3:]]
+        late = [line for line in run.train[-3:] if run.steps_of(name, line['step'])>run.steps_of(name, line['step']-1)]
+        norms = [line.get(f'{name}_norm', 1) for line in late]
         if norms and max(norms)<1e-12: return f"the gradient of the {name} is 0"
 
 # %% ../../nbs/8_reports/02_rules.ipynb #ca3a06ca
@@ -119,7 +120,9 @@ def _standing_still(run, v):
     saved = checkpoints_of(run)
     for name in run.objective.towers if len(saved)>1 else ():
         first,newest = saved[0],saved[-1]
-        if same_weights(first/name, newest/name): return f'the weights of the {name} are the same in {first.name} and {newest.name}'
+        before,now = (run.steps_of(name, int(path.name[5:])) for path in (first,newest))
+        if now<=before or not same_weights(first/name, newest/name): continue
+        return f'the weights of the {name} are the same in {first.name} and {newest.name}'
 
 # %% ../../nbs/8_reports/02_rules.ipynb #2567b67a
 _repeats_advice = 'more text, or fewer steps'

@@ -88,6 +88,16 @@ def epochs(self:RunFolder) -> float:
     rows = self.data.get('rows')
     return self.step*self.recipe.train.bs/rows if rows else 0.
 
+# %% ../../nbs/8_reports/01_run_folder.ipynb #f8a79442
+@patch
+def steps_of(self:RunFolder,
+    tower:str, # its name
+    step:int=None, # of the log; None: the last one
+) -> int:
+    "How many of the updates up to a step have trained a tower."
+    step,own = self.step if step is None else step,getattr(self.objective, 'steps_of', None)
+    return own(tower, step, self.steps) if own else step
+
 # %% ../../nbs/8_reports/01_run_folder.ipynb #9b27e4c1
 @patch(as_prop=True)
 def seconds(self:RunFolder) -> float:

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['newest_checkpoint', 'remove_partial', 'prune_checkpoints', 'random_state', 'set_random_state', 'same_random',
-           'optimizer_state', 'set_optimizer_state', 'check_finite', 'checkpoint_bytes', 'save_checkpoint',
-           'checkpoint_state', 'load_towers', 'load_checkpoint']
+           'optimizer_state', 'set_optimizer_state', 'own_state', 'set_own_state', 'check_finite', 'checkpoint_bytes',
+           'save_checkpoint', 'checkpoint_state', 'load_towers', 'load_weights', 'load_checkpoint']
 
 # %% ../../nbs/4_training/03_checkpoints.ipynb #ccea67bd
 import json, os, random, re, shutil, warnings
@@ -104,6 +104,26 @@ def set_optimizer_state(
             "it belongs to another model or another version")
     for name,(p,k) in named.items(): opt.opt.state[p][k].copy_(tensors[name])
 
+# %% ../../nbs/4_training/03_checkpoints.ipynb #246158e2
+def own_state(
+    model:torch.nn.Module, # with `parts`, its towers by name
+) -> dict: # tensors by name
+    "What a model keeps beside its towers."
+    held = {id(v) for tower in model.parts.values() for v in tower.state_dict(keep_vars=True).values()}
+    return {k:v for k,v in model.state_dict(keep_vars=True).items() if id(v) not in held}
+
+# %% ../../nbs/4_training/03_checkpoints.ipynb #e5d4547a
+def set_own_state(
+    model:torch.nn.Module, # with `parts`, its towers by name
+    tensors:dict, # of a checkpoint, by name
+) -> None:
+    "Put it back, in place."
+    own = own_state(model)
+    missing = [k for k in own if f'own.{k}' not in tensors]
+    if missing: raise ValueError(f"the checkpoint lacks {missing[0]}: it belongs to another objective or another version")
+    with torch.no_grad():
+        for k,v in own.items(): v.copy_(tensors[f'own.{k}'])
+
 # %% ../../nbs/4_training/03_checkpoints.ipynb #9262b64a
 def check_finite(
     tensors:dict, # by name
@@ -134,6 +154,7 @@ def save_checkpoint(
     "Write a complete checkpoint."
     tensors,values = random_state()
     tensors.update(optimizer_state(model, opt))
+    tensors.update({f'own.{k}':v for k,v in own_state(model).items()})
     check_finite({**dict(model.named_parameters()), **tensors}, f'{Path(path).name} is not saved')
     def write(tmp):
         for name,tower in model.parts.items(): save_tower(tower, tmp/name, tok)
@@ -162,15 +183,26 @@ def load_towers(
         if missing or unexpected:
             raise ValueError(f"{path}: {name} does not fit this model (missing {missing[:3]}, unexpected {unexpected[:3]})")
 
+# %% ../../nbs/4_training/03_checkpoints.ipynb #17262d63
+def load_weights(
+    path:str, # a checkpoint or a finished run
+    model:torch.nn.Module, # of the same towers and shapes
+) -> None:
+    "Put the weights of all towers back, and what the model keeps beside them, if it is there."
+    load_towers(path, model)
+    rest = Path(path)/'trainer.safetensors'
+    if rest.exists(): set_own_state(model, load_file(rest))
+
 # %% ../../nbs/4_training/03_checkpoints.ipynb #fa9040ab
 def load_checkpoint(
     path:str, # a checkpoint that `newest_checkpoint` approved
     model:torch.nn.Module, # of the same towers and shapes
     opt, # its optimizer
 ) -> dict: # the state that was saved
-    "Put weights, moments and random states back, in place."
+    "Put weights, the rest of the model, moments and random states back, in place."
     load_towers(path, model)
     tensors,values = load_file(Path(path)/'trainer.safetensors'),json.loads((Path(path)/'trainer.json').read_text(encoding='utf-8'))
+    set_own_state(model, tensors)
     set_optimizer_state(model, opt, tensors)
     set_random_state(tensors, values['random'])
     return values['state']

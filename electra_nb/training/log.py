@@ -11,7 +11,7 @@ from ..files import atomic_file, explain_oserror, read_objects, sync
 from ..figure import ShownFigure
 from ..objectives.contract import draw, probe_panels, probe_words
 from ..objectives.table import objective_of
-from .nonfinite import tower_norms
+from .nonfinite import tower_norms, trained_parts
 from ..commands import logger
 from .progress import orders
 from fastai.callback.core import Callback
@@ -102,7 +102,7 @@ def log_means(self:LogSteps) -> None:
     tokens,norm = sums.pop('tokens'),sums.pop('grad_norm')/self.norms
     means = {k:v/self.n for k,v in sums.items()}
     self.seconds,self.took,self.since,self.sums,self.n,self.norms = self.seconds+took,0.,time.perf_counter(),None,0,0
-    norms = {k:v.item() for k,v in tower_norms(self.learn.model.parts, self.learn.clip_grads.norm).items()}
+    norms = {k:v.item() for k,v in tower_norms(trained_parts(self.learn.model), self.learn.clip_grads.norm).items()}
     self.learn.tower_losses.append((self.counted,{k:v for k,v in means.items() if k!='loss'}))
     self.write(dict(step=self.counted, **means, grad_norm=norm, **norms, batch=batch_fingerprint(self.xb[0]), lr=self.opt.hypers[-1]['lr'],
         tokens_per_s=round(tokens/took, 1), seconds=round(self.seconds, 1)))

@@ -1,0 +1,80 @@
+"What the towers share: nothing, their embeddings, or the whole encoder."
+import pytest, torch
+from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM, AutoModelForPreTraining
+
+from electra_nb import diagnose, open_run, plan, pretrain
+from electra_nb.model.towers import ModelConfig, get_models
+from electra_nb.objectives.rtd import JointLoss, LossConfig, RTDModel
+from electra_nb.recipe import make_recipe
+from electra_nb.tiny import tiny_text
+from test_objectives import StopAt, timeless
+
+docs = tiny_text.split('\n\n')
+settings = dict(corpus=docs, steps=20, bs=4, max_len=32, eval_every=10, log_every=5, save_every=10, device='cpu', threads=1)
+ties = ('none','embeddings','all')
+shape = dict(hidden_size=32, n_layers=2, n_heads=2, embedding_size=16, max_positions=64, dropout=0., attention_dropout=0.)
+
+def names(tower, params): return {n for n,p in tower.named_parameters() if any(p is q for q in params)}
+
+@pytest.mark.parametrize('tie', ties)
+def test_which_tensors_are_shared(tie):
+    "Word, position and type vectors and their layer norm; or the encoder as well; the heads never."
+    gen,disc = get_models(ModelConfig(**shape, tie=tie), 300)
+    shared = names(gen, list(disc.parameters()))
+    embeddings = {n for n,_ in gen.named_parameters() if n.startswith('electra.embeddings.')}
+    encoder = {n for n,_ in gen.named_parameters() if n.startswith('electra.')}
+    assert shared==dict(none=set(), embeddings=embeddings, all=encoder)[tie]
+    assert len(embeddings)==5 and gen.generator_lm_head.weight is gen.get_input_embeddings().weight
+    widths = gen.config.hidden_size,disc.config.hidden_size
+    assert widths==((32,32) if tie=='all' else (8,32)), 'the whole encoder can only be shared at equal sizes'
+
+@pytest.mark.parametrize('tie', ties)
+def test_gradients(tie):
+    "A shared tensor gets the sum of what both losses ask for, another one that of its own tower alone."
+    torch.manual_seed(0)
+    model = RTDModel(*get_models(ModelConfig(**shape, tie=tie), 300)).eval()
+    ids,lens = torch.randint(5, 300, (4,12)),torch.full((4,), 12)
+    slots,masked = torch.tensor([[2,5,7]]*4),ids.index_fill(1, torch.tensor([2,5,7]), 4)
+    model.sample = lambda logits,log_probs,targets: (targets+1)%300
+    def gradients(gen, disc):
+        model.zero_grad(set_to_none=True)
+        JointLoss(LossConfig(gen, disc))(model(ids, lens, lens, masked, slots), torch.ones(4, 3)).backward()
+        return {n:p.grad.clone() for n,p in model.named_parameters()}
+    of_gen,of_disc,of_both = gradients(1., 0.), gradients(0., 5.), gradients(1., 5.)
+    touched = lambda grads, tower: {n for n,p in tower.named_parameters() if any(p is q for m,q in model.named_parameters() if grads[m].any())}
+    assert all(torch.allclose(of_both[n], of_gen[n]+of_disc[n], atol=1e-6) for n in of_both)
+    part = dict(none='nothing', embeddings='electra.embeddings.', all='electra.')[tie]
+    assert {n for n in touched(of_gen, model.discriminator) if not n.startswith(part)}==set()
+    assert {n for n in touched(of_disc, model.generator) if not n.startswith(part)}==set()
+    if tie!='none': assert touched(of_gen, model.discriminator) and touched(of_disc, model.generator)
+
+@pytest.mark.parametrize('tie', ties)
+def test_a_run(tie, tmp_path):
+    "Stopped and gone on with: the same bits, tensors still shared; both folders load in transformers; a plan counts the shape."
+    own = dict(settings, tie=tie, cache=tmp_path/'cache')
+    pretrain(**own, out=tmp_path/'whole')
+    for n in (7,99): learn = pretrain(**own, out=tmp_path/'broken', cbs=[StopAt(n)])
+    shared = names(learn.model.generator, list(learn.model.discriminator.parameters()))
+    whole,broken = ({t:load_file(tmp_path/run/t/'model.safetensors') for t in ('generator','discriminator')} for run in ('whole','broken'))
+    assert all(torch.equal(v, broken[t][k]) for t,tower in whole.items() for k,v in tower.items())
+    assert timeless(tmp_path/'whole')==timeless(tmp_path/'broken') and diagnose(tmp_path/'whole')==[]
+    common = [k for k in whole['generator'] if k in whole['discriminator'] and whole['generator'][k].shape==whole['discriminator'][k].shape]
+    same = {k for k in common if torch.equal(whole['generator'][k], whole['discriminator'][k])}
+    moved = {k for k in same if 'LayerNorm' not in k and not k.endswith('bias')} # both towers begin with ones and zeros
+    assert (tie!='none')==bool(moved) and shared<=same
+    gen,disc = (c.from_pretrained(tmp_path/'whole'/t) for c,t in ((AutoModelForMaskedLM,'generator'),(AutoModelForPreTraining,'discriminator')))
+    for tower,module in (('generator',gen),('discriminator',disc)):
+        state = module.state_dict()
+        assert all(torch.equal(v, state[k]) for k,v in whole[tower].items())
+    opened = open_run(tmp_path/'whole', docs, tmp_path/'cache', 'cpu')
+    assert names(opened.model.generator, list(opened.model.discriminator.parameters()))==shared
+    assert plan('tiny', docs, tie=tie, steps=20, device='cpu').flops>0
+
+def test_shape_of_a_tied_generator():
+    "Where one encoder serves both, a shape of the generator is refused; a stored recipe is read."
+    for name,value in dict(generator_size=.5, generator_layers=1., generator_heads=2).items():
+        with pytest.raises(ValueError, match=f'{name} would have no effect'): make_recipe('tiny', tie='all', **{name:value})
+    stored = make_recipe('tiny', tie='all').flat()
+    assert make_recipe('tiny', **stored).model==make_recipe('tiny', tie='all').model
+    with pytest.raises(ValueError, match='generator_size, tie would have no effect'): make_recipe('tiny', objective='mlm', generator_size=.5, tie='all')
