@@ -29,13 +29,15 @@ class Task:
     scale:tuple=(0.,1.) # lowest and highest score
     metrics:tuple=('accuracy',) # what is computed; the first is the score of the task
     epochs:float=3. # passes over the training rows (Table 7)
+    max_len:int=128 # ids in a row, special tokens included (original code)
     kind:str='classify' # key of `tasks.kinds.kinds`
     symmetric:bool=False # a pair may be read in either order: train on both (original code, not in the paper)
     intermediate:str='' # task that may be fine-tuned first (paper, appendix: for its test results)
     intermediate_lr:float=None # peak learning rate after that task; None: as otherwise
     words:tuple=() # label words for people; empty: as `labels`
     folder:str='' # in the GLUE folder
-    hub:str='' # configuration on the hub
+    repo:str='nyu-mll/glue' # data set on the hub
+    hub:str='' # its configuration
     hub_text:tuple=() # names of the text columns there; empty: as `text`
     header:tuple=() # columns of training and dev files without a first line of names
     splits:dict=field(default_factory=dict) # name -> `Split`

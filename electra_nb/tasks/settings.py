@@ -23,7 +23,7 @@ class FinetuneConfig(OptimConfig):
     epochs:float=None # passes over the training rows; None: as the task says (Table 7)
     bs:int=32 # rows in a batch (Table 7)
     batches:str='random' # 'random' (original code), or 'length': rows of similar length together (not where the label goes with length)
-    max_len:int=128 # ids in a row (original code)
+    max_len:int=None # ids in a row; None: as the task says, or as many as the encoder has positions
     warmup:float=0.1 # share of the run, or from 1 on steps, over which the rate rises (Table 7)
     wd:float=0.01 # decoupled weight decay (original code; Table 7 says 0)
     dropout:float=0.1 # in the encoder and before the head (Table 7)
@@ -62,4 +62,4 @@ def finetune_config(
     cfg = FinetuneConfig(**{**own, **given})
     n = shape.max_position_embeddings
     if 'max_len' in given and cfg.max_len>n: raise ValueError(f"max_len={cfg.max_len} is more than the {n} positions of this encoder")
-    return replace(cfg, max_len=min(cfg.max_len, n))
+    return replace(cfg, max_len=n) if cfg.max_len is None and n<128 else cfg
