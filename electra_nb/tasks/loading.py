@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from .kinds import kind_of
 from .rows import Task, TaskData
+from .squad import question_hub, question_table
 from .table import tasks
 from .tables import Table
 from ..text.reading import read_lines
@@ -70,7 +71,7 @@ class Layout:
     table:Callable # (task, path, labelled) -> `Table`
     hub_table:Callable # (`datasets.Dataset`, task, name for messages) -> `Table`
 
-layouts = dict(classify=Layout('.tsv', glue_table, hub_table))
+layouts = dict(classify=Layout('.tsv', glue_table, hub_table), answer=Layout('.json', question_table, question_hub))
 
 # %% ../../nbs/6_tasks/12_loading.ipynb #fd7cd5b0
 def in_layout(task:Task, source) -> bool:

@@ -10,11 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from .labels import table_rows, table_task
+from .own_questions import question_own_rows, question_task
+from .questions import has_questions, read_squad
 from .rows import Task, TaskData
 from .tables import read_table, readers
 
 # %% ../../nbs/6_tasks/20_own.ipynb #c866dedb
-formats = {**readers} # ending -> function from path to `Table`
+formats = {**readers, '.json':read_squad} # ending -> function from path to `Table`
 
 # %% ../../nbs/6_tasks/20_own.ipynb #fa5ddc15
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ class OwnRows:
     task:Callable # (training `Table`, and `own_data`'s other arguments by name) -> `TaskData`
     rows:Callable # (labelled `Table`, `Task` of a saved model) -> rows
 
-own_kinds = dict(classify=OwnRows(lambda table: True, table_task, partial(table_rows, any_scale=True)))
+own_kinds = dict(answer=OwnRows(has_questions, question_task, question_own_rows),
+    classify=OwnRows(lambda table: True, table_task, partial(table_rows, any_scale=True)))
 
 # %% ../../nbs/6_tasks/20_own.ipynb #53781fda
 def own_data(

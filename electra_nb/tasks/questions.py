@@ -155,12 +155,16 @@ def parse_json(text, where):
     try: return json.loads(text)
     except (ValueError,RecursionError) as e: raise ValueError(f"{where}: broken JSON ({e})") from None
 
-# %% ../../nbs/6_tasks/30_questions.ipynb #91624e48
+# %% ../../nbs/6_tasks/30_questions.ipynb #fc230214
 def has_questions(table:Table) -> bool:
-    "Whether a table has questions and contexts."
-    names = {c.lower() for c in table.columns}
-    return {'question','context'}<=names or {'context','qas'}<=names
+    "Whether a table has questions, contexts and answers."
+    names = {c.lower():c for c in table.columns}
+    if {'context','qas'}<=names.keys(): return True
+    if not {'question','context'}<=names.keys() or names.keys().isdisjoint(('answers','answer')): return False
+    pairs = zip(table.columns[names['context']], table.columns[names.get('answers') or names['answer']])
+    return any(not isinstance(a, str) or (a and a in str(c)) for c,a in pairs if a is not None)
 
+# %% ../../nbs/6_tasks/30_questions.ipynb #e4dba2dc
 def table_questions(
     table:Table,
 ) -> Iterator[tuple]: # as `squad_rows`, or without answers where they are unknown
@@ -175,7 +179,7 @@ def table_questions(
         key = str(columns[names['id']][i] if 'id' in names else i)
         yield (where,key,question,context,*([columns[answer][i]] if answer else []))
 
-# %% ../../nbs/6_tasks/30_questions.ipynb #b8777f5a
+# %% ../../nbs/6_tasks/30_questions.ipynb #5c1fa104
 def _check_found(name, n, lost):
     "Refuse a table without questions, or with many answers that are not at their places."
     if not n: raise ValueError(f"{name} has no questions")
@@ -186,7 +190,7 @@ def _lost(where, context, first):
     if first is None or (first[1]>=0 and is_there(context, *first)): return ''
     return f"{where}: the answer {first[0]!r:.60} is not at character {first[1]} of its context"
 
-# %% ../../nbs/6_tasks/30_questions.ipynb #b776ee82
+# %% ../../nbs/6_tasks/30_questions.ipynb #e45f1f19
 def question_rows(
     table:Table, # with questions and contexts, or in MRQA's format
 ) -> QuestionRows:
@@ -204,7 +208,7 @@ def question_rows(
     why = f"{lost[0]} ({len(lost)} such question(s))" if lost else ''
     return QuestionRows(questions, contexts, None if answers[0] is None else answers, spans, ids, table.name, why)
 
-# %% ../../nbs/6_tasks/30_questions.ipynb #56837896
+# %% ../../nbs/6_tasks/30_questions.ipynb #7a0e96de
 def read_squad(
     path:Path, # .json; .gz, .bz2, .xz and .zst are decompressed
 ) -> Table: # columns `id`, `question`, `context` and, where they are known, `answers`

@@ -9,13 +9,16 @@ __all__ = ['FinetuneConfig', 'finetune_config']
 from dataclasses import dataclass, fields, replace
 from ..settings import check_names
 from .features import batch_orders
+from .answer_head import HeadChoice
 from .pooling import poolings
+from .spans import SpanConfig
+from .windows import WindowConfig
 from ..training.optim import OptimConfig
 from transformers import ElectraConfig
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #3d72aa7f
 @dataclass(frozen=True)
-class FinetuneConfig(OptimConfig):
+class FinetuneConfig(OptimConfig, WindowConfig, HeadChoice, SpanConfig):
     "Hyperparameters of a fine-tuning; the defaults are those of ELECTRA-Small."
     lr:float=3e-4 # peak learning rate of the head (Table 7: 3e-4 small, 1e-4 base, 5e-5 large)
     layer_decay:float=0.8 # learning rate of a layer as a share of the one above (Table 7; 0.9 for large); 1: all the same
@@ -36,7 +39,7 @@ class FinetuneConfig(OptimConfig):
     unpad:bool=None # leave padding out of the encoder (dropout then draws otherwise); None: on a CPU
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
     threads:int=None # CPU threads; None: torch's choice, divided among runs at the same time
-    ranges = {**OptimConfig.ranges, **dict(layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=tuple(batch_orders),
+    ranges = {**OptimConfig.ranges, **WindowConfig.ranges, **HeadChoice.ranges, **SpanConfig.ranges, **dict(layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=tuple(batch_orders),
         max_len='[5, inf)', dropout='[0, 1)', attention_dropout='[0, 1)', pooling=tuple(poolings), class_weights=('balanced',),
         precision=('auto','fp32','bf16','fp16'), threads='(0, inf)')}
 
@@ -49,6 +52,7 @@ _aliases = dict(learning_rate='lr', num_train_epochs='epochs', n_epochs='epochs'
     train_batch_size='bs', per_device_train_batch_size='bs', batch_size='bs', max_seq_length='max_len', max_length='max_len',
     group_by_length='batches', layerwise_lr_decay='layer_decay', max_grad_norm='clip', double_unordered='swap_pairs',
     adam_epsilon='eps', hidden_dropout_prob='dropout', num_trials='runs', n_runs='runs', task_names='tasks', model_name='model',
+    max_query_length='max_question', n_best_size='n_best', max_answer_length='max_answer', qa_na_threshold='no_answer_above',
     model_dir='out', output_dir='out')
 
 def finetune_config(

@@ -8,6 +8,7 @@ __all__ = ['tasks']
 # %% ../../nbs/6_tasks/19_table.ipynb #35e29f56
 from collections import ChainMap
 from .glue import tasks as glue_tasks
+from .squad import question_tasks
 
 # %% ../../nbs/6_tasks/19_table.ipynb #b825d35c
-tasks = ChainMap(glue_tasks) # name -> `Task`
+tasks = ChainMap(question_tasks, glue_tasks) # name -> `Task`

@@ -113,7 +113,7 @@ def window_target(
     a,b = found
     return (a-begin+shift,b-begin+shift,0) if begin<=a and b<begin+n else (0,0,0)
 
-# %% ../../nbs/6_tasks/31_windows.ipynb #c1bd24f9
+# %% ../../nbs/6_tasks/31_windows.ipynb #1e84e81f
 class Windows:
     "Rows of ids for questions and parts of their contexts, with targets."
     def __init__(self,
@@ -128,7 +128,7 @@ class Windows:
         encode,texts = place_encoder(tok),list(dict.fromkeys(rows.contexts))
         self.contexts = {t:context_of(t, e) for t,e in zip(texts, encode(texts))}
         questions = [e.ids for e in encode(rows.questions)]
-        self.n_cut = sum(len(q)>cfg.max_question for q in questions)
+        self.n_cut,self.n_long = 0,sum(len(q)>cfg.max_question for q in questions) # contexts are never cut
         spans = rows.spans or [None]*len(rows)
         answers = encode([c[slice(*(s or (0,0)))] for c,s in zip(rows.contexts, spans)])
         found = [s and answer_tokens(self.contexts[c], s, e.ids) for c,s,e in zip(rows.contexts, spans, answers)]
