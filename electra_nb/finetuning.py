@@ -24,7 +24,7 @@ from .tasks.table import tasks
 from .tasks.builtin import builtin_tasks
 from .tasks.answer_head import HeadChoice
 from .tasks.settings import FinetuneConfig, finetune_config
-from .tasks.spans import SpanConfig
+from .tasks.answer_spans import SpanConfig
 from .tasks.windows import WindowConfig
 from .text.tokenizer import tokenizer_fingerprint
 from .training.device import pick_device
@@ -184,7 +184,7 @@ def finetune(
 
 # %% ../nbs/7_study/08_finetuning.ipynb #4e4d3368
 _groups = dict(FinetuneConfig='fine-tuning (tasks.settings)', OptimConfig='optimizer (training.optim)',
-    WindowConfig='windows of a context (tasks.windows)', HeadChoice='head for answers (tasks.answer_head)', SpanConfig='answers (tasks.spans)')
+    WindowConfig='windows of a context (tasks.windows)', HeadChoice='head for answers (tasks.answer_head)', SpanConfig='answers (tasks.answer_spans)')
 
 def _unknown(name): finetune_config(ElectraConfig(), **{name:None})
 

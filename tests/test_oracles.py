@@ -15,7 +15,7 @@ from electra_nb.tasks.final_text import align, word_splitter
 from electra_nb.tasks.head import Classifier, TaskLoss
 from electra_nb.tasks.learner import SparseNorm, SumLoss
 from electra_nb.tasks.questions import question_rows, read_squad
-from electra_nb.tasks.spans import SpanConfig, find_answers
+from electra_nb.tasks.answer_spans import SpanConfig, find_answers
 from electra_nb.tasks.squad_scores import answer_scores, normalise, squad1_scores, squad2_scores
 from electra_nb.tasks.windows import WindowConfig, Windows
 from electra_nb.tasks.layerwise import layer_factors, layer_groups

@@ -14,7 +14,7 @@ from .answer_head import Beam, KeptLoss, Reader, heads
 from .answer_twin import build_reader, folder_twin, plain_twin
 from .questions import QuestionRows, question_rows
 from .rows import Task
-from .spans import find_answers
+from .answer_spans import find_answers
 from .squad_scores import answer_scores, normalise, squad1_scores, squad2_scores
 from .tables import Table
 from .twin import load_head, save_head

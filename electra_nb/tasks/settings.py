@@ -11,7 +11,7 @@ from ..settings import check_names
 from .features import batch_orders
 from .answer_head import HeadChoice
 from .pooling import poolings
-from .spans import SpanConfig
+from .answer_spans import SpanConfig
 from .windows import WindowConfig
 from ..training.optim import OptimConfig
 from transformers import ElectraConfig
