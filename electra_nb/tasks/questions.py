@@ -6,11 +6,12 @@
 __all__ = ['blanks', 'QuestionRows', 'find_words', 'word_range', 'is_there', 'squad_rows', 'mrqa_rows', 'parse_json',
            'has_questions', 'table_questions', 'question_rows', 'read_squad']
 
-# %% ../../nbs/6_tasks/30_questions.ipynb #f0f27bed
+# %% ../../nbs/6_tasks/30_questions.ipynb #5ed9f015
 import json, numpy as np, re
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from ..files import hash_texts
 from .tables import Table
 from ..text.reading import read_lines
@@ -44,12 +45,13 @@ class QuestionRows:
         columns = [[o for o,k in zip(c, at) if k] if c else None for c in all_columns]
         return QuestionRows(*columns, self.source)
 
-# %% ../../nbs/6_tasks/30_questions.ipynb #558bc67b
+# %% ../../nbs/6_tasks/30_questions.ipynb #1a2e6ebc
 blanks = ' \t\r\n\u202f'
 _words = re.compile(f'[^{blanks}]+')
 
+@lru_cache(maxsize=8)
 def find_words(
-    context:str,
+    context:str, # questions on the same one often follow each other, so the last ones are remembered
 ) -> list: # (first, last+1) character of each word
     "Where the words of a context are."
     return [m.span() for m in _words.finditer(context)]
