@@ -21,6 +21,7 @@ from .tasks.loading import load_task
 from .tasks.glue import parse_tasks
 from .tasks.own import own_data
 from .tasks.table import tasks
+from .tasks.tagger import TagConfig
 from .tasks.builtin import builtin_tasks
 from .tasks.settings import FinetuneConfig, finetune_config
 from .text.tokenizer import tokenizer_fingerprint
@@ -124,7 +125,7 @@ def _check_glue(tasks, **options):
     if idle: raise ValueError(f"{', '.join(idle)} would have no effect without tasks=, the tasks of GLUE")
 
 # %% ../nbs/7_study/08_finetuning.ipynb #459f5a57
-_docs = {**option_docs((OptimConfig,)), **{k:v for k,v in option_docs((FinetuneConfig,)).items() if v[2]}}
+_docs = {**option_docs((OptimConfig,TagConfig)), **{k:v for k,v in option_docs((FinetuneConfig,)).items() if v[2]}}
 
 @with_options(_docs)
 def finetune(
@@ -180,7 +181,7 @@ def finetune(
     return study
 
 # %% ../nbs/7_study/08_finetuning.ipynb #4e4d3368
-_groups = dict(FinetuneConfig='fine-tuning (tasks.settings)', OptimConfig='optimizer (training.optim)')
+_groups = dict(FinetuneConfig='fine-tuning (tasks.settings)', OptimConfig='optimizer (training.optim)', TagConfig='words with tags (tasks.tagger)')
 
 def _unknown(name): finetune_config(ElectraConfig(), **{name:None})
 

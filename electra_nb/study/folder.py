@@ -18,7 +18,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../nbs/7_study/03_folder.ipynb #60f28d0a
-_later = dict(sparse_norm=False, class_weights=None) # settings that came later, and what holds for a study without them
+_later = dict(sparse_norm=False, class_weights=None, word_types=1) # settings that came later, and what holds for a study without them
 
 def _flat(identity):
     "What must not differ, by name."

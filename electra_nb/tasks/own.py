@@ -9,12 +9,14 @@ __all__ = ['formats', 'own_kinds', 'OwnRows', 'own_data', 'own_rows']
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from .conll import conll_readers
 from .labels import table_rows, table_task
 from .rows import Task, TaskData
 from .tables import read_table, readers
+from .tag_tasks import is_tagged, own_tag_task, tag_rows
 
 # %% ../../nbs/6_tasks/20_own.ipynb #c866dedb
-formats = {**readers} # ending -> function from path to `Table`
+formats = {**readers, **conll_readers} # ending -> function from path to `Table`
 
 # %% ../../nbs/6_tasks/20_own.ipynb #fa5ddc15
 @dataclass(frozen=True)
@@ -24,7 +26,8 @@ class OwnRows:
     task:Callable # (training `Table`, and `own_data`'s other arguments by name) -> `TaskData`
     rows:Callable # (labelled `Table`, `Task` of a saved model) -> rows
 
-own_kinds = dict(classify=OwnRows(lambda table: True, table_task, partial(table_rows, any_scale=True)))
+own_kinds = dict(tag=OwnRows(is_tagged, own_tag_task, tag_rows),
+    classify=OwnRows(lambda table: True, table_task, partial(table_rows, any_scale=True)))
 
 # %% ../../nbs/6_tasks/20_own.ipynb #53781fda
 def own_data(

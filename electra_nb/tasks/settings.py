@@ -10,12 +10,13 @@ from dataclasses import dataclass, fields, replace
 from ..settings import check_names
 from .features import batch_orders
 from .pooling import poolings
+from .tagger import TagConfig
 from ..training.optim import OptimConfig
 from transformers import ElectraConfig
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #3d72aa7f
 @dataclass(frozen=True)
-class FinetuneConfig(OptimConfig):
+class FinetuneConfig(TagConfig, OptimConfig):
     "Hyperparameters of a fine-tuning; the defaults are those of ELECTRA-Small."
     lr:float=3e-4 # peak learning rate of the head (Table 7: 3e-4 small, 1e-4 base, 5e-5 large)
     layer_decay:float=0.8 # learning rate of a layer as a share of the one above (Table 7; 0.9 for large); 1: all the same
@@ -36,7 +37,7 @@ class FinetuneConfig(OptimConfig):
     unpad:bool=None # leave padding out of the encoder (dropout then draws otherwise); None: on a CPU
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
     threads:int=None # CPU threads; None: torch's choice, divided among runs at the same time
-    ranges = {**OptimConfig.ranges, **dict(layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=tuple(batch_orders),
+    ranges = {**OptimConfig.ranges, **TagConfig.ranges, **dict(layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=tuple(batch_orders),
         max_len='[5, inf)', dropout='[0, 1)', attention_dropout='[0, 1)', pooling=tuple(poolings), class_weights=('balanced',),
         precision=('auto','fp32','bf16','fp16'), threads='(0, inf)')}
 

@@ -8,6 +8,7 @@ __all__ = ['tasks']
 # %% ../../nbs/6_tasks/19_table.ipynb #35e29f56
 from collections import ChainMap
 from .glue import tasks as glue_tasks
+from .tag_tasks import tag_tasks
 
 # %% ../../nbs/6_tasks/19_table.ipynb #b825d35c
-tasks = ChainMap(glue_tasks) # name -> `Task`
+tasks = ChainMap(tag_tasks, glue_tasks) # name -> `Task`
