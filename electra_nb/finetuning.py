@@ -21,10 +21,11 @@ from .tasks.loading import load_task
 from .tasks.glue import parse_tasks
 from .tasks.own import own_data
 from .tasks.table import tasks
+from .tasks.tagger import TagConfig
 from .tasks.builtin import builtin_tasks
 from .tasks.answer_head import HeadChoice
-from .tasks.settings import FinetuneConfig, finetune_config
 from .tasks.answer_spans import SpanConfig
+from .tasks.settings import FinetuneConfig, finetune_config
 from .tasks.windows import WindowConfig
 from .text.tokenizer import tokenizer_fingerprint
 from .training.device import pick_device
@@ -127,7 +128,7 @@ def _check_glue(tasks, **options):
     if idle: raise ValueError(f"{', '.join(idle)} would have no effect without tasks=, the tasks of GLUE")
 
 # %% ../nbs/7_study/08_finetuning.ipynb #459f5a57
-_docs = {**option_docs((OptimConfig, WindowConfig, HeadChoice, SpanConfig)), **{k:v for k,v in option_docs((FinetuneConfig,)).items() if v[2]}}
+_docs = {**option_docs((OptimConfig,TagConfig,WindowConfig,HeadChoice,SpanConfig)), **{k:v for k,v in option_docs((FinetuneConfig,)).items() if v[2]}}
 
 @with_options(_docs)
 def finetune(
@@ -183,8 +184,9 @@ def finetune(
     return study
 
 # %% ../nbs/7_study/08_finetuning.ipynb #4e4d3368
-_groups = dict(FinetuneConfig='fine-tuning (tasks.settings)', OptimConfig='optimizer (training.optim)',
-    WindowConfig='windows of a context (tasks.windows)', HeadChoice='head for answers (tasks.answer_head)', SpanConfig='answers (tasks.answer_spans)')
+_groups = dict(FinetuneConfig='fine-tuning (tasks.settings)', OptimConfig='optimizer (training.optim)', TagConfig='words with tags (tasks.tagger)',
+    WindowConfig='windows of a context (tasks.windows)', HeadChoice='head for answers (tasks.answer_head)',
+    SpanConfig='answers in a context (tasks.answer_spans)')
 
 def _unknown(name): finetune_config(ElectraConfig(), **{name:None})
 

@@ -9,9 +9,10 @@ __all__ = ['kinds', 'kind_of']
 from .answer import Answer
 from .classify import Classify
 from .rows import Task
+from .tag import Tag
 
 # %% ../../nbs/6_tasks/10_kinds.ipynb #4f5aa56a
-kinds = dict(classify=Classify, answer=Answer)
+kinds = dict(classify=Classify, tag=Tag, answer=Answer)
 
 def kind_of(
     task:Task, # names its kind

@@ -14,6 +14,7 @@ from .kinds import kind_of
 from .rows import Task, TaskData
 from .squad import question_hub, question_table
 from .table import tasks
+from .tag_tasks import tag_hub_table, tag_table
 from .tables import Table
 from ..text.reading import read_lines
 from pathlib import Path
@@ -71,7 +72,8 @@ class Layout:
     table:Callable # (task, path, labelled) -> `Table`
     hub_table:Callable # (`datasets.Dataset`, task, name for messages) -> `Table`
 
-layouts = dict(classify=Layout('.tsv', glue_table, hub_table), answer=Layout('.json', question_table, question_hub))
+layouts = dict(classify=Layout('.tsv', glue_table, hub_table), tag=Layout('.txt', tag_table, tag_hub_table),
+    answer=Layout('.json', question_table, question_hub))
 
 # %% ../../nbs/6_tasks/12_loading.ipynb #fd7cd5b0
 def in_layout(task:Task, source) -> bool:
@@ -111,6 +113,11 @@ def _absent(name, split, file, folder):
     hint = f" (there is {', '.join(others)}; to use one, write {name}:{split}=FILE)" if others and split in ('train','dev') else ''
     return f"{name}: no {file} here, so there is no {split} split{hint}"
 
+def _hold_out(data):
+    "Take a share of the training rows as dev rows, and say so."
+    data.splits.update(kind_of(data.task).hold_out(data.splits['train'], data.task.valid))
+    data.missing = [f'{m}; {len(data.splits["dev"]):,} training rows are held out for it' if 'no dev split' in m else m for m in data.missing]
+
 def load_files(
     name:str, # in `tasks`
     glue_dir:str, # folder in the original layout
@@ -126,6 +133,7 @@ def load_files(
         elif s in files: raise FileNotFoundError(f"{name}: there is no {files[s]!r} in {folder.name}/")
         else: data.missing.append(_absent(name, s, paths[0].name, folder))
         if found and s not in files: check_count(data, s)
+    if task.valid and 'train' in data.splits and 'dev' not in data.splits: _hold_out(data)
     data.task = kind_of(task).settle(data.splits)
     return data
 

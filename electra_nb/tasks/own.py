@@ -9,14 +9,16 @@ __all__ = ['formats', 'own_kinds', 'OwnRows', 'own_data', 'own_rows']
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from .conll import conll_readers
 from .labels import table_rows, table_task
 from .own_questions import question_own_rows, question_task
 from .questions import has_questions, read_squad
 from .rows import Task, TaskData
 from .tables import read_table, readers
+from .tag_tasks import is_tagged, own_tag_task, tag_rows
 
 # %% ../../nbs/6_tasks/20_own.ipynb #c866dedb
-formats = {**readers, '.json':read_squad} # ending -> function from path to `Table`
+formats = {**readers, **conll_readers, '.json':read_squad} # ending -> function from path to `Table`
 
 # %% ../../nbs/6_tasks/20_own.ipynb #fa5ddc15
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class OwnRows:
     rows:Callable # (labelled `Table`, `Task` of a saved model) -> rows
 
 own_kinds = dict(answer=OwnRows(has_questions, question_task, question_own_rows),
+    tag=OwnRows(is_tagged, own_tag_task, tag_rows),
     classify=OwnRows(lambda table: True, table_task, partial(table_rows, any_scale=True)))
 
 # %% ../../nbs/6_tasks/20_own.ipynb #53781fda

@@ -8,17 +8,18 @@ __all__ = ['FinetuneConfig', 'finetune_config']
 # %% ../../nbs/6_tasks/15_settings.ipynb #18ca418e
 from dataclasses import dataclass, fields, replace
 from ..settings import check_names
-from .features import batch_orders
 from .answer_head import HeadChoice
-from .pooling import poolings
 from .answer_spans import SpanConfig
+from .features import batch_orders
+from .pooling import poolings
+from .tagger import TagConfig
 from .windows import WindowConfig
 from ..training.optim import OptimConfig
 from transformers import ElectraConfig
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #3d72aa7f
 @dataclass(frozen=True)
-class FinetuneConfig(OptimConfig, WindowConfig, HeadChoice, SpanConfig):
+class FinetuneConfig(TagConfig, WindowConfig, HeadChoice, SpanConfig, OptimConfig):
     "Hyperparameters of a fine-tuning; the defaults are those of ELECTRA-Small."
     lr:float=3e-4 # peak learning rate of the head (Table 7: 3e-4 small, 1e-4 base, 5e-5 large)
     layer_decay:float=0.8 # learning rate of a layer as a share of the one above (Table 7; 0.9 for large); 1: all the same
@@ -39,7 +40,8 @@ class FinetuneConfig(OptimConfig, WindowConfig, HeadChoice, SpanConfig):
     unpad:bool=None # leave padding out of the encoder (dropout then draws otherwise); None: on a CPU
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
     threads:int=None # CPU threads; None: torch's choice, divided among runs at the same time
-    ranges = {**OptimConfig.ranges, **WindowConfig.ranges, **HeadChoice.ranges, **SpanConfig.ranges, **dict(layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=tuple(batch_orders),
+    ranges = {**OptimConfig.ranges, **TagConfig.ranges, **WindowConfig.ranges, **HeadChoice.ranges, **SpanConfig.ranges,
+        **dict(layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=tuple(batch_orders),
         max_len='[5, inf)', dropout='[0, 1)', attention_dropout='[0, 1)', pooling=tuple(poolings), class_weights=('balanced',),
         precision=('auto','fp32','bf16','fp16'), threads='(0, inf)')}
 

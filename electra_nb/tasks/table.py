@@ -9,6 +9,7 @@ __all__ = ['tasks']
 from collections import ChainMap
 from .glue import tasks as glue_tasks
 from .squad import question_tasks
+from .tag_tasks import tag_tasks
 
 # %% ../../nbs/6_tasks/19_table.ipynb #b825d35c
-tasks = ChainMap(question_tasks, glue_tasks) # name -> `Task`
+tasks = ChainMap(tag_tasks, question_tasks, glue_tasks) # name -> `Task`
