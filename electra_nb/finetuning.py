@@ -18,10 +18,15 @@ from .study.runs import Plan, answer_tests, log_summary, run_task, study_session
 from .study.study import Study
 from .tasks.encoders import encoder_tokenizer, load_encoder, not_the_encoder, run_encoder, weights_hash
 from .tasks.loading import load_task
-from .tasks.glue import parse_tasks, tasks
+from .tasks.glue import parse_tasks
+from .tasks.own import own_data
+from .tasks.table import tasks
+from .tasks.tagger import TagConfig
 from .tasks.builtin import builtin_tasks
-from .tasks.labels import table_task
+from .tasks.answer_head import HeadChoice
+from .tasks.answer_spans import SpanConfig
 from .tasks.settings import FinetuneConfig, finetune_config
+from .tasks.windows import WindowConfig
 from .text.tokenizer import tokenizer_fingerprint
 from .training.device import pick_device
 from .training.folder import folder_name
@@ -68,21 +73,21 @@ def _check_splits(data):
 
 # %% ../nbs/7_study/08_finetuning.ipynb #8231a8ae
 def load_data(
-    names=None, # tasks of GLUE, as for `parse_tasks`
-    data=None, # your own rows, as for `table_task`
-    glue_dir:str=None, # GLUE's folder; None: the hub
+    names=None, # tasks of `tasks.table`, as for `parse_tasks`
+    data=None, # your own rows, as for `own_data`
+    glue_dir:str=None, # folder of the tasks' folders; None: the hub
     first:bool=False, # add the tasks that may come before others
-    **own, # `dev`, `test`, `text`, `label`, `regression`, `valid`, `metric` of `table_task`
+    **own, # `dev`, `test`, `text`, `label`, `regression`, `valid`, `metric` of `own_data`
 ) -> list: # `TaskData`, in the order of training
     "The rows of all tasks of a call."
     if names is not None and data is not None: raise ValueError("pass tasks= for GLUE or data= for your own rows, not both")
-    if data is not None: return [table_task(data, **own)]
+    if data is not None: return [own_data(data, **own)]
     idle = [k for k,v in own.items() if v is not None]
     if idle:
         raise ValueError(f"{', '.join(idle)} would have no effect without data=: they describe your own rows; another file of a "
             "task of GLUE is named as rte:test=FILE")
     if names is None: return [make() for make in builtin_tasks.values()]
-    files = dict(parse_tasks(names))
+    files = dict(parse_tasks(names, tasks))
     before = {tasks[n].intermediate:{} for n in files if first and tasks[n].intermediate}
     if first and not before: raise ValueError(f"mnli_first would have no effect on {', '.join(files)}")
     order = [*before,*(n for n in files if n not in before)]
@@ -123,7 +128,7 @@ def _check_glue(tasks, **options):
     if idle: raise ValueError(f"{', '.join(idle)} would have no effect without tasks=, the tasks of GLUE")
 
 # %% ../nbs/7_study/08_finetuning.ipynb #459f5a57
-_docs = {**option_docs((OptimConfig,)), **{k:v for k,v in option_docs((FinetuneConfig,)).items() if v[2]}}
+_docs = {**option_docs((OptimConfig,TagConfig,WindowConfig,HeadChoice,SpanConfig)), **{k:v for k,v in option_docs((FinetuneConfig,)).items() if v[2]}}
 
 @with_options(_docs)
 def finetune(
@@ -179,7 +184,9 @@ def finetune(
     return study
 
 # %% ../nbs/7_study/08_finetuning.ipynb #4e4d3368
-_groups = dict(FinetuneConfig='fine-tuning (tasks.settings)', OptimConfig='optimizer (training.optim)')
+_groups = dict(FinetuneConfig='fine-tuning (tasks.settings)', OptimConfig='optimizer (training.optim)', TagConfig='words with tags (tasks.tagger)',
+    WindowConfig='windows of a context (tasks.windows)', HeadChoice='head for answers (tasks.answer_head)',
+    SpanConfig='answers in a context (tasks.answer_spans)')
 
 def _unknown(name): finetune_config(ElectraConfig(), **{name:None})
 

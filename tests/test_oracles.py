@@ -1,16 +1,23 @@
 "Comparison with numbers obtained by running the original implementation."
-import json, re
+import gzip, json, re
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np, pytest, torch
+import numpy as np, pytest, torch, torch.nn.functional as F
 from fastai.basics import DataLoaders, Learner
 from fastai.callback.core import Callback
 from torch import nn
 from transformers import ElectraConfig, ElectraModel
 
+from electra_nb.tasks.answer_head import AnswerHead, Beam, HeadConfig, answer_losses, best_spans
+from electra_nb.tasks.final_text import align, word_splitter
 from electra_nb.tasks.head import Classifier, TaskLoss
 from electra_nb.tasks.learner import SparseNorm, SumLoss
+from electra_nb.tasks.questions import question_rows, read_squad
+from electra_nb.tasks.answer_spans import SpanConfig, find_answers
+from electra_nb.tasks.squad_scores import answer_scores, normalise, squad1_scores, squad2_scores
+from electra_nb.tasks.windows import WindowConfig, Windows
 from electra_nb.tasks.layerwise import layer_factors, layer_groups
 from electra_nb.objectives.masking import apply_mask, n_slots, n_used
 from electra_nb.model.flops import Shape, paper_models, paper_operations
@@ -246,6 +253,153 @@ def test_tokenizer(vocab, lower, strip):
     file = dict(bert='vocab_bert_uncased.txt', small='vocab_small.txt')[vocab]
     encode = line_encoder(load_tokenizer(here/file, lower=bool(lower), strip_accents=bool(strip)))
     for case in json.load(open(here/'tokenizer.json'))[f'{vocab}_lower{lower}_strip{strip}']: assert encode([case['text']])[0]==case['ids'], case['text']
+
+@pytest.fixture(scope='module')
+def squad():
+    "Paragraphs and the original's features."
+    with gzip.open(here/'squad_features.json.gz') as f: return json.load(f)
+
+def question_windows(squad, folder, task, max_len, *config):
+    "Rows and features of the recorded paragraphs."
+    (folder/'squad.json').write_text(json.dumps(squad['data'][task]))
+    rows = question_rows(read_squad(folder/'squad.json'))
+    return rows,Windows(rows, load_tokenizer(here/'vocab_bert_uncased.txt'), max_len, WindowConfig(*config), train=True)
+
+@pytest.mark.parametrize('key', ['squadv1_384_128_64', 'squad_512_128_64', 'squad_96_32_16', 'squadv1_128_64_24'])
+def test_squad_features(squad, key, tmp_path):
+    "Words, ids, targets, places and max_context of every window."
+    task,*config = key.split('_')
+    want = squad['features'][key]
+    rows,feats = question_windows(squad, tmp_path, task, *map(int, config))
+    k = 0
+    for train,dev in zip(want['train']['examples'], want['dev']['examples']):
+        row = int(feats.row[k])
+        c = feats.contexts[rows.contexts[row]]
+        words = [c.text[a:b] for a,b in c.words]
+        assert (rows.ids[row], len(words))==(train['id'], train['n_words'])
+        assert words==want['first_words'].get(train['id'], words)
+        for f,g in zip(train['features'], dev['features']):
+            (ids,n_a,y),mine,begin = feats[k],feats.judged[k],feats.begin[k]
+            assert (ids.tolist(), n_a)==(f['ids'], f['n_first_segment'])
+            assert y.tolist()==[f['start_positions'], f['end_positions'], f['is_impossible']]
+            assert [[n_a+j, int(c.word[begin+j])] for j in range(len(mine))]==g['token_to_word']
+            assert (n_a+np.flatnonzero(mine)).tolist()==g['max_context']
+            assert feats.row[k]==row
+            k += 1
+    assert k==len(feats)
+
+_options = dict(joint_prediction='joint', answerable_classifier='answerable', answerable_uses_start_logits='uses_start', beam_size='beam')
+
+def head_layers(head):
+    "The dense layers of a head by the original's names."
+    numbered = [head.end.out if head.cfg.joint else head.end]
+    if head.cfg.answerable: numbered += [head.absent[0],head.absent[2]] if head.cfg.uses_start else [head.absent]
+    hidden = dict(qa_hidden=head.end.hidden) if head.cfg.joint else {}
+    return dict(dense=head.start, **hidden, **{f'dense_{i}':l for i,l in enumerate(numbered, 1)})
+
+def answer_head(name):
+    "A head with the recorded weights, its layers by variable, hidden states, mask, targets and the record."
+    o,z = json.load(open(here/'heads/index.json'))[name],np.load(here/f'heads/{name}.npz')
+    head = AnswerHead(16, replace(HeadConfig(), **{_options[k]:v for k,v in o['options'].items()}))
+    prefix = f"task_specific/{o['task']}"
+    params = {f'{prefix}/{n}/{k}':p for n,l in head_layers(head).items() for k,p in (('kernel',l.weight),('bias',l.bias))}
+    assert params.keys()==o['variables'].keys()
+    for k,p in params.items(): p.data.copy_(to_hf(k, z[f'var/{k}']))
+    mask = torch.tensor(z['in/input_mask']*z['in/segment_ids']).bool()
+    mask[:,0] = True
+    y = [z[f"in/{o['task']}_{k}"] for k in ('start_positions','end_positions','is_impossible')]
+    return head,params,torch.tensor(z['sequence_output'], requires_grad=True),mask,torch.tensor(np.stack(y, 1)).long(),z
+
+@pytest.mark.parametrize('name', ['qa_training', 'qa_no_answerable', 'qa_plain_cls', 'qa_independent_ends'])
+def test_answer_heads(name):
+    "Logits, losses and gradients of the heads for answers."
+    head,params,h,mask,y,z = answer_head(name)
+    starts = head.starts(h, mask)
+    for got,key in ((starts,'start_logits'),(head.ends(h, mask, y[:,:1])[:,0],'end_logits')):
+        close(got, z[f'out/{key}'], 1e-4, key) # those far below are about -1000
+        close(got[mask], z[f'out/{key}'][mask.numpy()], 2e-5, key)
+    close(head.absence(h, starts), z['out/answerable_logit'], 2e-5)
+    losses = answer_losses(head, h, mask, y)
+    np.testing.assert_allclose(losses.detach(), z['out/loss'], rtol=1e-5)
+    losses.sum().backward()
+    for k,p in {**params, 'sequence_output':h}.items():
+        if f'grad/{k}' not in z.files: continue
+        want = to_hf(k, z[f'grad/{k}'])
+        close(p.grad, want, max(1e-4*float(want.abs().max()), 1e-6), k) # that of the start's bias is zero in exact arithmetic
+
+def test_answer_beam():
+    "The beam of a prediction, and its loss, for which the original takes end logits of zero."
+    head,_,h,mask,y,z = answer_head('qa_prediction')
+    beam = best_spans(head, h, mask, answer_losses(head, h, mask, y))
+    close(beam.start_score, z['out/start_top_log_probs'], 2e-5)
+    close(beam.end_score, z['out/end_top_log_probs'], 2e-5)
+    np.testing.assert_array_equal(beam.start, z['out/start_top_index'])
+    unmasked = z['out/end_top_log_probs']>-900
+    np.testing.assert_array_equal(beam.end.numpy()[unmasked], z['out/end_top_index'][unmasked])
+    starts = head.starts(h, mask)
+    spans = (F.cross_entropy(starts, y[:,0], reduction='none')+np.log(h.shape[1]))/2
+    absent = F.binary_cross_entropy_with_logits(head.absence(h, starts), y[:,2].float(), reduction='none')
+    np.testing.assert_allclose((spans+.5*absent).detach(), z['out/loss'], rtol=1e-5)
+
+@pytest.fixture(scope='module')
+def postprocessing(): return json.load(open(here/'squad_postprocessing.json'))
+
+def recorded_beam(z, name, o):
+    "What `find_answers` reads, from recorded outputs; without a beam, from logits."
+    g = {k.split('/')[1]:z[k] for k in z.files if k.startswith(f'{name}/')}
+    loss = np.zeros(len(g['eid']))
+    keys = ['start_top_log_probs','start_top_index','end_top_log_probs','end_top_index']
+    if 'start_top_index' in g: return Beam(g['answerable_logit'], *(g[k] for k in keys), loss)
+    s,e = (torch.tensor(g[f'{k}_logits']).topk(o['n_best_size']) for k in ('start','end'))
+    k = o['n_best_size']
+    ends = [t[:,None].expand(-1, k, -1).numpy() for t in e]
+    absent = g['answerable_logit'] if o['answerable_classifier'] else g['start_logits'][:,0]+g['end_logits'][:,0]
+    return Beam(absent, s.values.numpy(), s.indices.numpy(), *ends, loss)
+
+names2 = dict(exact='exact_match', f1='f1', HasAns_exact='has_answer_exact_match', HasAns_f1='has_answer_f1', NoAns_exact='no_answer_exact_match',
+    NoAns_f1='no_answer_f1', best_exact='best_exact_match', best_exact_thresh='best_exact_match_threshold', best_f1='best_f1', best_f1_thresh='best_f1_threshold')
+
+def check_scores2(got, want):
+    for k,v in names2.items(): assert got[v]==pytest.approx(want[k], rel=1e-6) or want[k] is None, k
+
+@pytest.mark.parametrize('name', ['v2_beam', 'v2_no_classifier', 'v1_short_answers'])
+def test_squad_answers(squad, postprocessing, name, tmp_path):
+    "Answers, scores of no answer and official results from recorded outputs."
+    want = postprocessing[name]
+    o,task,v2 = want['options'],want['task'],want['task']=='squad'
+    rows,feats = question_windows(squad, tmp_path, task, o['max_seq_length'], o['doc_stride'], o['max_query_length'])
+    beam = recorded_beam(np.load(here/'squad_outputs.npz'), name, o)
+    cfg = SpanConfig(o['n_best_size'], o['max_answer_length'], o['qa_na_threshold'])
+    found = find_answers(feats, beam, cfg, relative=not o['answerable_classifier'])
+    texts = [a.best.text if v2 else a.spans[0].text for a in found]
+    assert dict(zip(rows.ids, texts))==want['predictions']
+    if not v2:
+        assert squad1_scores(texts, rows.answers)==pytest.approx(want['results'])
+        return
+    absent = [a.absent for a in found]
+    assert dict(zip(rows.ids, absent))==pytest.approx(want['null_scores'], rel=1e-6)
+    check_scores2(squad2_scores(texts, absent, rows.answers, cfg.no_answer_above), want['results'])
+
+def test_squad_texts(postprocessing):
+    "Alignment and normalisation on odd texts."
+    split = {lower:word_splitter(load_tokenizer(here/'vocab_bert_uncased.txt', lower=lower)) for lower in (True,False)}
+    for c in postprocessing['final_text']:
+        assert c['original'][slice(*align(c['predicted'], c['original'], split[c['do_lower_case']]))]==c['result'], c
+    for c in postprocessing['normalise']: assert {normalise(c['text'])}=={c['v1'],c['v2'],c['mrqa']}, c
+
+def test_squad_metrics(postprocessing):
+    "Scores of both official scripts on edge cases, one by one and together; version 1.1 counts missing answers as wrong."
+    for version,v2 in (('v1_metric',False),('v2_metric',True)):
+        m = postprocessing[version]
+        qas = [q for p in m['dataset'][0]['paragraphs'] for q in p['qas']]
+        gold = {q['id']:[a['text'] for a in q['answers']] for q in qas}
+        per = {k:(m['exact'][k],m['f1'][k]) for k in m['exact']} if v2 else {k:(v['em'],v['f1']) for k,v in m['per_question'].items()}
+        for k,pair in per.items(): assert answer_scores(m['predictions'].get(k), gold[k], v2)==pytest.approx(pair), (version, k)
+        if not v2: assert squad1_scores([m['predictions'].get(k) for k in gold], gold.values())==pytest.approx(m['results'])
+        for r in m.get('runs', []):
+            ids = [k for k in gold if k in m['predictions']]
+            args = [m['predictions'][k] for k in ids],[r['null_scores'][k] for k in ids],[gold[k] for k in ids]
+            check_scores2(squad2_scores(*args, r['threshold']), r['results'])
 
 class Batches(list):
     "Fed batches as a data loader."

@@ -75,6 +75,6 @@ def bench_finetuning(
     finally: torch.set_num_threads(threads)
     lens,config = feats['train'].lens,electra.config
     return dict(table=speedups(times, reference).reset_index(names='variant').to_dict('records'), refused=unsteady(times, reference),
-        task=data.name, rows=len(lens), mean_len=round(float(lens.mean()), 1), max_len=cfg.max_len, bs=cfg.bs,
+        task=data.name, rows=len(lens), mean_len=round(float(lens.mean()), 1), max_len=feats['train'].max_len, bs=cfg.bs,
         hidden_size=config.hidden_size, n_layers=config.num_hidden_layers, dropout=config.hidden_dropout_prob,
         rounds=rounds, processor=platform.machine(), threads=1, versions=versions())

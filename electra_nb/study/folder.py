@@ -11,15 +11,16 @@ import json, math, numpy as np, os, pandas as pd, shutil
 from copy import deepcopy
 from dataclasses import asdict
 from ..files import atomic_file, explain_oserror, read_json, read_objects
-from ..tasks.head import Classifier
 from ..tasks.kinds import kind_of
-from ..tasks.twin import save_classifier
 from ..tasks.rows import Task, TaskData
 from pathlib import Path
+from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../nbs/7_study/03_folder.ipynb #60f28d0a
-_later = dict(sparse_norm=False, class_weights=None) # settings that came later, and what holds for a study without them
+# settings that came later, and what holds for a study without them
+_later = dict(sparse_norm=False, class_weights=None, word_types=1, doc_stride=128, max_question=64, head='joint', n_best=20, max_answer=30,
+    no_answer_above=-2.75)
 
 def _flat(identity):
     "What must not differ, by name."
@@ -105,14 +106,14 @@ def run_name(task:str, start:str, seed:int) -> str:
 
 # %% ../../nbs/7_study/03_folder.ipynb #94aa68a9
 def write_predictions(
-    path:Path, # .tsv to write
+    path:Path, # without the ending, such as .tsv, that the kind of the task gives
     task:Task,
     rows, # with labels, of the kind of the task, such as `TextSplit`
-    act:np.ndarray, # (rows, …) probabilities or scores
+    act:np.ndarray, # of a classifier: (rows, …) probabilities or scores
 ) -> None:
     "Labels, predictions and probabilities of a split, row by row."
     path.parent.mkdir(parents=True, exist_ok=True)
-    atomic_file(path, kind_of(task).predictions(rows, act).to_csv(sep='\t', index_label='index'))
+    for ending,content in kind_of(task).files(rows, act).items(): atomic_file(path.with_name(path.name+ending), content)
 
 # %% ../../nbs/7_study/03_folder.ipynb #2b154175
 def read_predictions(
@@ -164,7 +165,7 @@ def _saved(out, lines):
 def save_best(
     out:Path, # folder of the study
     lines:list, # of the ledger, and the new one last
-    model:Classifier, # of the new run
+    model:nn.Module, # of the new run
     tok:PreTrainedTokenizerFast,
     task:Task,
     keep:int=1, # models to keep for a task and start
@@ -173,9 +174,9 @@ def save_best(
     r = lines[-1]
     if r['seed'] not in best_seeds([*_saved(out, lines[:-1]),r], r['task'], r['start'], keep): return
     about = dict(name=r['task'], task={**asdict(task), 'splits':{}}, seed=r['seed'], start=r['start'], score=r['score'],
-        max_len=r['recipe']['max_len'])
+        max_len=r['recipe']['max_len'], recipe=r['recipe'])
     folder,max_len = out/'models'/run_name(r['task'], r['start'], r['seed']),r['recipe']['max_len']
-    save_classifier(model, folder, saved_tokenizer(tok, max_len), task, _finite(about))
+    kind_of(task).save(model, folder, saved_tokenizer(tok, max_len), _finite(about))
 
 # %% ../../nbs/7_study/03_folder.ipynb #1699e3f1
 def prune_models(

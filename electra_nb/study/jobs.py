@@ -15,7 +15,6 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from ..commands import quiet
 from .folder import run_name, write_predictions
-from ..tasks.twin import load_classifier
 from ..tasks.encoders import load_encoder, random_encoder
 from ..tasks.kinds import kind_of
 from ..tasks.rows import TaskData
@@ -41,7 +40,7 @@ def starting_encoder(job:Job, work:Work) -> ElectraModel:
     dropout = work.cfg.dropout,work.cfg.attention_dropout
     if job.init=='pretrained': return load_encoder(work.source, *dropout)
     if job.init=='random': return random_encoder(work.source, *dropout)
-    return load_classifier(work.out/'models'/job.init, *dropout).electra
+    return load_encoder(work.out/'models'/job.init, *dropout)
 
 # %% ../../nbs/7_study/06_jobs.ipynb #cacd2632
 def _score_splits(learn, job, work):
@@ -53,7 +52,7 @@ def _score_splits(learn, job, work):
         if split=='train' or f.rows.labels is None: continue
         act,preds[split] = dev_predictions(learn, f)
         scores[split] = kind.score(f.rows, preds[split])
-        write_predictions(work.out/'predictions'/f'{name}-{split}.tsv', task, f.rows, act)
+        write_predictions(work.out/'predictions'/f'{name}-{split}', task, f.rows, act)
     return scores,preds
 
 # %% ../../nbs/7_study/06_jobs.ipynb #50188a9b

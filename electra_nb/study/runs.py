@@ -15,6 +15,7 @@ from .folder import append_line, best_seeds, check_rows, open_study, prune_model
 from .jobs import Job, Work, do_jobs, extra_rows
 from .study import Study
 from .submission import write_answers
+from ..tasks.encoders import encoder_config, find_encoder
 from ..tasks.rows import TaskData
 from ..tasks.settings import FinetuneConfig
 from ..tasks.learner import task_features
@@ -62,13 +63,22 @@ def missing_jobs(data:TaskData, plan:Plan) -> list: # `Job`s
         jobs += [Job(init, s, start) for s in seeds]
     return jobs
 
+# %% ../../nbs/7_study/07_runs.ipynb #e7ae0035
+def _task_config(task, plan):
+    "The constants of a task."
+    positions = encoder_config(find_encoder(plan.source)).max_position_embeddings
+    cfg = replace(plan.cfg, max_len=plan.cfg.max_len or min(task.max_len, positions))
+    lr = task.intermediate_lr if plan.identity['mnli_first'] else None
+    return cfg if lr is None else replace(cfg, lr=lr)
+
 # %% ../../nbs/7_study/07_runs.ipynb #01fd3269
 def _encode(data, plan):
     "Encode the rows of a task: split -> `Features`."
-    feats = task_features(data, plan.tok, plan.cfg, ['train','dev',*extra_rows(data)])
+    cfg = _task_config(data.task, plan)
+    feats = task_features(data, plan.tok, cfg, ['train','dev',*extra_rows(data)])
     for split,f in feats.items():
         if f.n_cut:
-            logger.info(f"{data.name}: {f.n_cut:,} of {len(f):,} {split} texts are longer than max_len={plan.cfg.max_len} ids and are cut")
+            logger.info(f"{data.name}: {f.n_cut:,} of {len(f):,} {split} texts are longer than max_len={cfg.max_len} ids and are cut")
     return feats
 
 # %% ../../nbs/7_study/07_runs.ipynb #d106d516
@@ -91,11 +101,6 @@ def _other_machine(lines, task, cfg, device):
         "pass another out= to keep them apart")
 
 # %% ../../nbs/7_study/07_runs.ipynb #02dd2c8a
-def _task_config(task, plan):
-    "The constants of a task; after another one, with the rate that its row names."
-    lr = task.intermediate_lr if plan.identity['mnli_first'] else None
-    return plan.cfg if lr is None else replace(plan.cfg, lr=lr)
-
 def run_task(data:TaskData, plan:Plan) -> None:
     "Do the runs of a task that the ledger does not have."
     jobs = missing_jobs(data, plan)

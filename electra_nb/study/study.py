@@ -6,22 +6,20 @@
 __all__ = ['Study']
 
 # %% ../../nbs/7_study/05_study.ipynb #778b9dc2
-import numpy as np, os, pandas as pd
+import numpy as np, pandas as pd
 from ..commands import logger
 from ..figure import ShownFigure
 from ..files import read_json
 from .folder import read_ledger
-from .predict import predict_proba, saved_task
 from .compare import compare as _compare
+from .predict import predict_rows, saved_task
 from .statistics import is_random, paper_table, plot_scores, summarize
 from .submission import write_submission
 from ..tasks.encoders import encoder_tokenizer
 from ..tasks.kinds import kind_of
-from ..tasks.twin import load_classifier
 from ..tasks.rows import TaskData
-from ..tasks.loading import load_task, read_split
-from ..tasks.tables import read_table
-from ..tasks.labels import table_rows
+from ..tasks.loading import in_layout, load_task, read_split
+from ..tasks.own import own_rows
 from ..tasks.settings import FinetuneConfig
 from ..tasks.results import plot_confusion, top_losses as _top_losses
 from ..tasks.learner import task_features, task_learner
@@ -109,12 +107,13 @@ def predict(self:Study,
     texts, # strings, or pairs of strings; one or several
     task:str=None, # name; None: the only one
     start:str=None, # None: any but random
-) -> pd.DataFrame: # label and its probability, or score, for each text
+    form:str=None, # form of the answers, where the kind of the task has several; None: the usual one
+) -> pd.DataFrame: # of a classifier: label and its probability, or score, for each text
     "Answer for new texts."
     folder = self.models(task, start)[0]
-    _,task,_ = saved_task(folder)
-    kind = kind_of(task)
-    return kind.answers(predict_proba(folder, kind.rows_of(texts), self.device))
+    kind = kind_of(saved_task(folder)[1])
+    rows = kind.rows_of(texts)
+    return kind.answers(rows, predict_rows(folder, rows, self.device), form)
 
 # %% ../../nbs/7_study/05_study.ipynb #208d9fe6
 @patch
@@ -127,9 +126,8 @@ def evaluate(self:Study,
     folder = self.models(task, start)[0]
     _,task,_ = saved_task(folder)
     kind = kind_of(task)
-    in_glue_layout = task.folder and isinstance(source, (str,os.PathLike)) and '.tsv' in Path(source).suffixes
-    rows = read_split(kind.any_scale.task, source) if in_glue_layout else table_rows(read_table(source), task, any_scale=True)
-    return kind.score(rows, kind.to_labels(predict_proba(folder, rows, self.device)))
+    rows = read_split(task, source, any_scale=True) if in_layout(task, source) else own_rows(source, task)
+    return kind.score(rows, kind.to_labels(predict_rows(folder, rows, self.device)))
 
 # %% ../../nbs/7_study/05_study.ipynb #5252a415
 @patch
@@ -152,8 +150,9 @@ def learner(self:Study,
     "The best model with the rows of its task, ready for `show_results`, `top_losses`, `plot_confusion`, `fit`."
     folder = self.models(task, start)[0]
     data = self.rows_of(saved_task(folder)[0])
-    cfg = FinetuneConfig(**read_json(self.out/'study.json')['recipe'])
-    model = load_classifier(folder, cfg.dropout, cfg.attention_dropout)
+    recipe = read_json(self.out/'study.json')['recipe']
+    cfg = FinetuneConfig(**{**recipe, 'max_len':saved_task(folder)[2].max_len})
+    model = kind_of(data.task).load(folder, cfg.dropout, cfg.attention_dropout)
     learn = task_learner(data, task_features(data, encoder_tokenizer(folder), cfg), model.electra, cfg, device=self.device)
     learn.model.head.load_state_dict(model.head.state_dict())
     return learn
@@ -199,7 +198,7 @@ def submission(self:Study,
         folders,data = _best_models(self, name, n),self.rows_of(name)
         for s,split in data.task.splits.items():
             if not split.submission_file or s not in data.splits: continue
-            act = np.mean([predict_proba(f, data.splits[s], self.device) for f in folders], axis=0)
+            act = np.mean([predict_rows(f, data.splits[s], self.device) for f in folders], axis=0)
             predictions[split.submission_file] = kind_of(data.task).to_labels(act)
             used[split.submission_file] = [f.name for f in folders]
     if not predictions: raise ValueError("there are no test rows for the tasks of this study: GLUE's test.tsv files are needed")

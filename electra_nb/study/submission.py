@@ -9,7 +9,7 @@ __all__ = ['official_files', 'answer_file', 'write_answers', 'check_answers', 'w
 import io, json, zipfile
 import numpy as np
 from ..files import atomic_file, read_json
-from .predict import predict_proba
+from .predict import predict_rows
 from ..tasks.glue import tasks
 from ..tasks.kinds import kind_of
 from ..tasks.rows import Task, TaskData
@@ -36,7 +36,7 @@ def write_answers(
     for s,split in data.task.splits.items():
         file = split.submission_file
         if not file or s not in data.splits or by.get(file)==model.name: continue
-        act = predict_proba(model, data.splits[s], device)
+        act = predict_rows(model, data.splits[s], device)
         out.mkdir(parents=True, exist_ok=True)
         atomic_file(out/file, answer_file(data.task, kind_of(data.task).to_labels(act)))
         written.append(file)

@@ -154,8 +154,8 @@ class FeaturesDL(ExamplesDL):
 
     def gather(self, i):
         "Batch `i`; what the model reads comes first, the labels last."
-        ids,lens,n_a,y,*where = super().gather(i)
-        return ids,lens,n_a,*where,y
+        batch = super().gather(i)
+        return (*batch[:-2],*batch[-2:][::-1]) if self.unpad else batch # positions of the tokens stand before the labels
 
     def new(self, dataset=None, **kwargs):
         "A copy with some arguments changed; one pass over all rows unless `n_batches` is given."

@@ -7,6 +7,7 @@ __all__ = ['mnli_splits', 'tasks', 'glue_splits', 'parse_task', 'parse_tasks']
 
 # %% ../../nbs/6_tasks/11_glue.ipynb #8e99c9b6
 import re
+from collections.abc import Mapping
 from .rows import Split, Task
 
 # %% ../../nbs/6_tasks/11_glue.ipynb #40fb3dfc
@@ -50,6 +51,7 @@ tasks = dict(
 # %% ../../nbs/6_tasks/11_glue.ipynb #2f37aeb1
 def parse_task(
     text:str, # name, or `name:split=file,split=file`
+    tasks:Mapping=tasks, # name -> `Task`
 ) -> tuple: # name in `tasks`, {split: file}
     "Read the name of a task and the files that replace its official ones."
     name,_,rest = text.partition(':')
@@ -66,14 +68,15 @@ def parse_task(
 
 # %% ../../nbs/6_tasks/11_glue.ipynb #91cd4290
 def parse_tasks(
-    names, # one name, names between blanks, or a list
+    names, # one name, names between blanks, or a list; 'glue' stands for all on this page
+    known:Mapping=tasks, # name -> `Task`
 ) -> list: # [(name, {split: file})]
     "Read a list of tasks."
     names = names.split() if isinstance(names, str) else list(names) if isinstance(names, (list,tuple)) else [names]
     if not all(isinstance(n, str) for n in names):
         raise ValueError(f"tasks={names!r}: name tasks by strings, such as 'cola rte' or ['cola','rte']")
     names = [n for o in names for n in (tasks if o.lower()=='glue' else [o])]
-    found = [parse_task(n) for n in names]
+    found = [parse_task(n, known) for n in names]
     keys = [n for n,_ in found]
     twice = sorted({n for n in keys if keys.count(n)>1})
     if not found or twice: raise ValueError(f"tasks={names!r}: name each task once"+(f", not {', '.join(twice)} twice" if twice else ''))

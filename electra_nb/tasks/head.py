@@ -67,9 +67,7 @@ class TaskLoss:
 
 # %% ../../nbs/6_tasks/07_head.ipynb #821a9798
 def balanced_weights(
-    y:Tensor, # (n,) label ids of the training rows
-    n_labels:int,
-) -> Tensor: # (n_labels,) with mean 1 over the rows
+    counts:Tensor, # (n_labels,) how often each label is a training target
+) -> Tensor: # (n_labels,) with mean 1 over the targets
     "Weights with which every label counts the same."
-    counts = y.bincount(minlength=n_labels)
-    return len(y)/((counts>0).sum()*counts.clamp(min=1)).float()
+    return counts.sum()/((counts>0).sum()*counts.clamp(min=1)).float()

@@ -6,11 +6,13 @@
 __all__ = ['kinds', 'kind_of']
 
 # %% ../../nbs/6_tasks/10_kinds.ipynb #dc3165af
+from .answer import Answer
 from .classify import Classify
 from .rows import Task
+from .tag import Tag
 
 # %% ../../nbs/6_tasks/10_kinds.ipynb #4f5aa56a
-kinds = dict(classify=Classify)
+kinds = dict(classify=Classify, tag=Tag, answer=Answer)
 
 def kind_of(
     task:Task, # names its kind

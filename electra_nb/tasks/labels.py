@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['n_words', 'guess_text', 'choose_columns', 'is_empty', 'is_no_text', 'need_cells', 'refuse_multilabel', 'is_score',
            'find_labels', 'text_groups', 'dev_split', 'split_rows', 'own_metrics', 'own_task', 'table_rows',
-           'train_scale', 'table_task']
+           'check_valid', 'train_scale', 'table_task']
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #f40cb5c5
 import re, numpy as np, pandas as pd
@@ -195,7 +195,7 @@ def table_rows(
     return (kind.any_scale if any_scale else kind).read(table)
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #5f59e588
-def _check_valid(valid, dev):
+def check_valid(valid, dev):
     "Refuse a share that cannot be held out, or has no effect."
     if valid is None: return
     if dev is not None: raise ValueError(f"valid={valid!r} would have no effect: the rows of dev= are scored, and none are held out")
@@ -221,7 +221,7 @@ def table_task(
     name:str=None, # for tables; None: that of the file
 ) -> TaskData:
     "Make a task of labelled rows."
-    _check_valid(valid, dev)
+    check_valid(valid, dev)
     tables = {s:read_table(o) for s,o in dict(train=data, dev=dev, test=test).items() if o is not None}
     for t in tables.values():
         if not len(t): raise ValueError(f"{t.name} has no rows")

@@ -22,7 +22,7 @@ from ..training.device import LossesToHost, SmoothLoss, TableLearner, precision_
 from ..training.optim import ClipGrads, WarmupDecay, make_opt
 from ..training.progress import Steps
 from ..training.steps import StepProgress
-from fastai.basics import DataLoaders
+from fastai.basics import DataLoaders, noop
 from fastai.callback.core import Callback, CancelFitException
 from functools import partial
 from torch import nn
@@ -37,7 +37,7 @@ def task_features(
 ) -> dict: # split -> `Features`
     "Encode a task."
     make,found = kind_of(data.task).features,[k for k in splits if k in data.splits]
-    return {k:make(data.splits[k], tok, cfg.max_len, both_orders=k=='train' and cfg.swap_pairs) for k in found}
+    return {k:make(data.splits[k], tok, cfg, train=k=='train') for k in found}
 
 # %% ../../nbs/6_tasks/16_learner.ipynb #d629a46c
 class SumLoss(Callback):
@@ -80,7 +80,7 @@ def task_loss(kind, train:Features, cfg:FinetuneConfig):
     if cfg.class_weights is None: return loss
     if not kind.names:
         raise ValueError(f"class_weights={cfg.class_weights!r} would have no effect: this task has scores, not labels; leave it out")
-    loss.weights = balanced_weights(train.y, kind.n_out)
+    loss.weights = balanced_weights(kind.label_counts(train))
     return loss
 
 # %% ../../nbs/6_tasks/16_learner.ipynb #8036463e
@@ -89,13 +89,13 @@ class TaskLearner(TableLearner):
     def predict(self,
         item, # a text, or a pair of texts
         **kwargs,
-    ) -> tuple: # label or score in words, its id or the score, probabilities of all labels or the score
+    ) -> tuple: # of a classifier: label or score in words, its id or the score, probabilities of all labels or the score
         "Answer for one text."
         dl = self.dls.valid
         rows = dl.kind.rows_of(item)
         if len(rows)!=1: raise ValueError(f"predict takes one text, not {len(rows)}: for several, call it for each, or Study.predict")
-        act,pred = dev_predictions(self, dl.kind.features(rows, dl.examples.tok, dl.examples.max_len))
-        return dl.kind.name(pred[0]),torch.tensor(pred[0]),torch.tensor(act[0])
+        act,_ = dev_predictions(self, dl.kind.features(rows, dl.examples.tok, self.cfg))
+        return dl.kind.one_answer(rows, act)
 
 # %% ../../nbs/6_tasks/16_learner.ipynb #20683912
 def task_loaders(data:TaskData, feats:dict, cfg:FinetuneConfig, seed:int, device:torch.device) -> DataLoaders:
@@ -122,9 +122,9 @@ def task_learner(
     clip = (SparseNorm if cfg.sparse_norm else ClipGrads)(cfg.clip)
     cbs = [Steps(),clip,LossesToHost(),*([SumLoss()] if cfg.sum_loss else []),*precision_cbs(cfg.precision, device)]
     optim = dict(opt_func=partial(make_opt, cfg=cfg), splitter=layer_groups, lr=cfg.lr, wd_bn_bias=True)
-    model = kind.model(set_dropout(electra, cfg.dropout, cfg.attention_dropout), cfg.dropout, cfg.pooling).to(device)
+    model = kind.model(set_dropout(electra, cfg.dropout, cfg.attention_dropout), cfg).to(device)
     learn = TaskLearner(dls, model, loss_func=task_loss(kind, feats['train'], cfg), metrics=kind.table_metrics(), cbs=cbs, **optim)
-    learn.recorder.smooth_loss = SmoothLoss()
+    learn.recorder.smooth_loss,learn.cfg = SmoothLoss(),cfg
     return learn
 
 # %% ../../nbs/6_tasks/16_learner.ipynb #abfa4f2f
@@ -175,9 +175,9 @@ def dev_predictions(
     learn:TaskLearner, # trained
     feats:Features=None, # rows; None: the dev split
     bs:int=64, # rows in a batch
-) -> tuple: # activations (n, n_out) or scores (n,), predictions (n,), both NumPy
-    "Probabilities or scores, and predictions, in the order of the rows."
+) -> tuple: # of a classifier: probabilities (n, n_out) or scores (n,), and predictions (n,), both NumPy
+    "What a kind makes of the outputs, and predictions, in the order of the rows."
     dl = learn.dls.valid if feats is None else learn.dls.valid.new(feats, bs=min(bs, len(feats)), shuffle=False)
-    with learn.no_bar(): act,_ = learn.get_preds(dl=dl)
-    act = dl.kind.decode(dl.examples, act.numpy())
+    with learn.no_bar(): out,_ = learn.get_preds(dl=dl, act=noop)
+    act = dl.kind.decode(dl.examples, out)
     return act,dl.kind.to_labels(act)

@@ -24,19 +24,23 @@ class Split:
 class Task:
     "Where texts and labels are, and how the task is trained and scored."
     text:tuple # names of one or two columns of text
-    labels:tuple=() # label words, in the order of their ids; empty: the label is a score
+    labels:tuple=() # label words, in the order of their ids; empty: the label is a score, or they are found in the rows
     label:str='label' # name of the column of labels
     scale:tuple=(0.,1.) # lowest and highest score
     metrics:tuple=('accuracy',) # what is computed; the first is the score of the task
     epochs:float=3. # passes over the training rows (Table 7)
+    max_len:int=128 # ids in a row, special tokens included (original code)
     kind:str='classify' # key of `tasks.kinds.kinds`
+    scheme:str='' # of the kind 'tag': how spans are written as tags, such as 'BIOES'; empty: tags are word classes
     symmetric:bool=False # a pair may be read in either order: train on both (original code, not in the paper)
     intermediate:str='' # task that may be fine-tuned first (paper, appendix: for its test results)
     intermediate_lr:float=None # peak learning rate after that task; None: as otherwise
     words:tuple=() # label words for people; empty: as `labels`
     folder:str='' # in the GLUE folder
-    hub:str='' # configuration on the hub
+    repo:str='nyu-mll/glue' # data set on the hub
+    hub:str='' # its configuration
     hub_text:tuple=() # names of the text columns there; empty: as `text`
+    valid:float=None # share of the training rows that is held out where the folder has no dev file
     header:tuple=() # columns of training and dev files without a first line of names
     splits:dict=field(default_factory=dict) # name -> `Split`
 

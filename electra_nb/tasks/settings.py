@@ -8,14 +8,18 @@ __all__ = ['FinetuneConfig', 'finetune_config']
 # %% ../../nbs/6_tasks/15_settings.ipynb #18ca418e
 from dataclasses import dataclass, fields, replace
 from ..settings import check_names
+from .answer_head import HeadChoice
+from .answer_spans import SpanConfig
 from .features import batch_orders
 from .pooling import poolings
+from .tagger import TagConfig
+from .windows import WindowConfig
 from ..training.optim import OptimConfig
 from transformers import ElectraConfig
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #3d72aa7f
 @dataclass(frozen=True)
-class FinetuneConfig(OptimConfig):
+class FinetuneConfig(TagConfig, WindowConfig, HeadChoice, SpanConfig, OptimConfig):
     "Hyperparameters of a fine-tuning; the defaults are those of ELECTRA-Small."
     lr:float=3e-4 # peak learning rate of the head (Table 7: 3e-4 small, 1e-4 base, 5e-5 large)
     layer_decay:float=0.8 # learning rate of a layer as a share of the one above (Table 7; 0.9 for large); 1: all the same
@@ -23,7 +27,7 @@ class FinetuneConfig(OptimConfig):
     epochs:float=None # passes over the training rows; None: as the task says (Table 7)
     bs:int=32 # rows in a batch (Table 7)
     batches:str='random' # 'random' (original code), or 'length': rows of similar length together (not where the label goes with length)
-    max_len:int=128 # ids in a row (original code)
+    max_len:int=None # ids in a row; None: as the task says, or as many as the encoder has positions
     warmup:float=0.1 # share of the run, or from 1 on steps, over which the rate rises (Table 7)
     wd:float=0.01 # decoupled weight decay (original code; Table 7 says 0)
     dropout:float=0.1 # in the encoder and before the head (Table 7)
@@ -36,7 +40,8 @@ class FinetuneConfig(OptimConfig):
     unpad:bool=None # leave padding out of the encoder (dropout then draws otherwise); None: on a CPU
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
     threads:int=None # CPU threads; None: torch's choice, divided among runs at the same time
-    ranges = {**OptimConfig.ranges, **dict(layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=tuple(batch_orders),
+    ranges = {**OptimConfig.ranges, **TagConfig.ranges, **WindowConfig.ranges, **HeadChoice.ranges, **SpanConfig.ranges,
+        **dict(layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=tuple(batch_orders),
         max_len='[5, inf)', dropout='[0, 1)', attention_dropout='[0, 1)', pooling=tuple(poolings), class_weights=('balanced',),
         precision=('auto','fp32','bf16','fp16'), threads='(0, inf)')}
 
@@ -49,6 +54,7 @@ _aliases = dict(learning_rate='lr', num_train_epochs='epochs', n_epochs='epochs'
     train_batch_size='bs', per_device_train_batch_size='bs', batch_size='bs', max_seq_length='max_len', max_length='max_len',
     group_by_length='batches', layerwise_lr_decay='layer_decay', max_grad_norm='clip', double_unordered='swap_pairs',
     adam_epsilon='eps', hidden_dropout_prob='dropout', num_trials='runs', n_runs='runs', task_names='tasks', model_name='model',
+    max_query_length='max_question', n_best_size='n_best', max_answer_length='max_answer', qa_na_threshold='no_answer_above',
     model_dir='out', output_dir='out')
 
 def finetune_config(
@@ -62,4 +68,4 @@ def finetune_config(
     cfg = FinetuneConfig(**{**own, **given})
     n = shape.max_position_embeddings
     if 'max_len' in given and cfg.max_len>n: raise ValueError(f"max_len={cfg.max_len} is more than the {n} positions of this encoder")
-    return replace(cfg, max_len=min(cfg.max_len, n))
+    return replace(cfg, max_len=n) if cfg.max_len is None and n<128 else cfg
