@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from ..settings import Settings
 from .reading import Continued
+from fastcore.basics import patch
 
 # %% ../../nbs/1_text/09_packing.ipynb #ad5bb159
 @dataclass(frozen=True)
@@ -63,22 +64,34 @@ class ExampleBuilder:
         self.n += len(ids)
         while self.n>=self.target: yield self._example()
 
-    def end_document(self) -> Iterator[tuple]: # the examples that remain
-        "Make examples of what has been collected."
-        while self.n: yield self._example()
-        self.lines = []
+# %% ../../nbs/1_text/09_packing.ipynb #819504a7
+@patch
+def end_document(self:ExampleBuilder) -> Iterator[tuple]: # the examples that remain
+    "Make examples of what has been collected."
+    while self.n: yield self._example()
+    self.lines = []
 
-    def _example(self):
-        a,b = _two_segments(self.lines, self.target, self.cfg.single_prob, self.rng)
-        a,b,rest = _cut(a, b, self.cfg.max_len, self.cfg.carry_overflow)
-        self.lines,self.n = [],0
-        if rest and self.cfg.carry_overflow:
-            self.lines = [rest if isinstance(rest, memoryview) else memoryview(array('I', rest))]
-            self.n = len(rest)
-        short = self.rng.random()<self.cfg.short_prob
-        self.target = self.rng.randint(5, self.cfg.max_len) if short else self.cfg.max_len
-        row = [self.cls_id,*a,self.sep_id]
-        return (row+[*b,self.sep_id] if b else row),len(row)
+@patch
+def _example(self:ExampleBuilder):
+    a,b = _two_segments(self.lines, self.target, self.cfg.single_prob, self.rng)
+    a,b,rest = _cut(a, b, self.cfg.max_len, self.cfg.carry_overflow)
+    self.lines,self.n = [],0
+    if rest and self.cfg.carry_overflow:
+        self.lines = [rest if isinstance(rest, memoryview) else memoryview(array('I', rest))]
+        self.n = len(rest)
+    short = self.rng.random()<self.cfg.short_prob
+    self.target = self.rng.randint(5, self.cfg.max_len) if short else self.cfg.max_len
+    row = [self.cls_id,*a,self.sep_id]
+    return (row+[*b,self.sep_id] if b else row),len(row)
+
+# %% ../../nbs/1_text/09_packing.ipynb #beb33d11
+def _counts(docs, encoded, lens, n_a, unk_id):
+    "What the report says of a block."
+    single = int((lens==n_a).sum())
+    special = 3*len(lens)-single
+    n_docs = sum(not isinstance(d, Continued) for d in docs) # a piece is no document
+    return Counter(documents=n_docs, lines=len(encoded), rows=len(lens), single=single, tokens_in=sum(map(len, encoded)),
+        tokens_packed=int(lens.sum())-special, special=special, unk=sum(l.count(unk_id) for l in encoded))
 
 # %% ../../nbs/1_text/09_packing.ipynb #162bec1d
 def pack_block(
@@ -100,9 +113,4 @@ def pack_block(
     flat = np.array([i for r,_ in rows for i in r], dtype=np.uint32)
     lens = np.array([len(r) for r,_ in rows], dtype=np.uint32)
     n_a = np.array([n for _,n in rows], dtype=np.uint16)
-    single = int((lens==n_a).sum())
-    special = 3*len(rows)-single
-    n_docs = sum(not isinstance(d, Continued) for d in docs) # a piece is no document
-    counts = Counter(documents=n_docs, lines=len(encoded), rows=len(rows), single=single, tokens_in=sum(map(len, encoded)),
-        tokens_packed=len(flat)-special, special=special, unk=sum(l.count(unk_id) for l in encoded))
-    return flat,lens,n_a,counts
+    return flat,lens,n_a,_counts(docs, encoded, lens, n_a, unk_id)

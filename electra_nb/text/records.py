@@ -58,6 +58,7 @@ def _cells(path):
         raise ValueError(f"{path}:{reader.line_num}: {e}. A quote that opens a cell must close it, and quotes inside "
             "are doubled.") from None
 
+# %% ../../nbs/1_text/02_records.ipynb #0d4e8398
 def table_docs(
     path:Path, # .csv or .tsv; may be compressed
     text_column:str='text', # column of the text
@@ -103,6 +104,7 @@ def _column_batches(path, text_column):
     with pq.ParquetFile(path, read_dictionary=kept) as table:
         for batch in table.iter_batches(batch_size=n, columns=[text_column]): yield names,batch.column(0)
 
+# %% ../../nbs/1_text/02_records.ipynb #38a16c84
 def parquet_docs(
     path:str, # Parquet file
     text_column:str='text', # column of the text

@@ -62,6 +62,11 @@ class LogSteps(Callback):
         self.sums,self.n,self.norms = None,0,0 # since the last line: losses, batches, norms
         self.seconds,self.took,self.since = 0.,0.,None
 
+    def spent(self): return self.took+(0. if self.since is None else time.perf_counter()-self.since)
+    def sync(self):
+        "Wait until the log is on the disk."
+        if self.path.exists(): sync(self.path)
+
     def before_fit(self):
         self.counted = self.learn.steps.done
         self.learn.tower_losses = getattr(self.learn, 'tower_losses', [])
@@ -73,25 +78,29 @@ class LogSteps(Callback):
         new = torch.stack([self.loss.detach(),*last.values(),self.xb[1].sum().float(),zero]).double()
         self.sums,self.n = new if self.sums is None else self.sums+new,self.n+1
 
-    def after_step(self):
-        if self.learn.steps.skipped: return
-        self.counted = self.learn.steps.done
-        self.sums[-1] += self.learn.clip_grads.norm.double()
-        self.norms += 1
-        if self.counted%self.every==0 or self.counted==self.n_steps: self.log_means()
+# %% ../../nbs/4_training/05_log.ipynb #1ba1aa52
+@patch
+def after_step(self:LogSteps):
+    if self.learn.steps.skipped: return
+    self.counted = self.learn.steps.done
+    self.sums[-1] += self.learn.clip_grads.norm.double()
+    self.norms += 1
+    if self.counted%self.every==0 or self.counted==self.n_steps: self.log_means()
 
-    def after_cancel_fit(self):
-        if self.counted!=self.learn.steps.done: self.after_step() # a callback ended the training before this one had its turn
+@patch
+def after_cancel_fit(self:LogSteps):
+    if self.counted!=self.learn.steps.done: self.after_step() # a callback ended the training before this one had its turn
 
-    def before_train(self): self.since = time.perf_counter()
-    def after_train(self): self.took,self.since = self.spent(),None
-    def spent(self): return self.took+(0. if self.since is None else time.perf_counter()-self.since)
-    def after_epoch(self):
-        if not hasattr(self.learn, 'eval_intervals') or self.learn.eval_intervals.due: self.log_eval()
+# %% ../../nbs/4_training/05_log.ipynb #b036763e
+@patch
+def before_train(self:LogSteps): self.since = time.perf_counter()
 
-    def sync(self):
-        "Wait until the log is on the disk."
-        if self.path.exists(): sync(self.path)
+@patch
+def after_train(self:LogSteps): self.took,self.since = self.spent(),None
+
+@patch
+def after_epoch(self:LogSteps):
+    if not hasattr(self.learn, 'eval_intervals') or self.learn.eval_intervals.due: self.log_eval()
 
 # %% ../../nbs/4_training/05_log.ipynb #22106226
 @patch

@@ -73,18 +73,21 @@ class DumpBadBatch(Callback):
         self.names = ('loss',*losses,'grad_norm')
         if self.accumulate>1: self.choose(self.now['loss'])
 
-    def after_step(self):
-        norm = self.now['grad_norm'] if self.learn.steps.skipped else self.learn.clip_grads.norm.detach()
-        self.now = {**self.now, 'grad_norm':norm}
-        self.choose(self.now['loss']+norm)
+# %% ../../nbs/4_training/04_nonfinite.ipynb #3df96712
+@patch
+def after_step(self:DumpBadBatch):
+    norm = self.now['grad_norm'] if self.learn.steps.skipped else self.learn.clip_grads.norm.detach()
+    self.now = {**self.now, 'grad_norm':norm}
+    self.choose(self.now['loss']+norm)
 
-    def choose(self, x):
-        "Keep this batch if `x` is the first number that is not finite."
-        bad = ~torch.isfinite(x)
-        if self.kept is None: self.found,self.kept = torch.zeros_like(bad),self.now
-        first = bad & ~self.found
-        self.kept = {k:torch.where(first, v, self.kept[k]) for k,v in self.now.items()}
-        self.found = self.found | bad
+@patch
+def choose(self:DumpBadBatch, x):
+    "Keep this batch if `x` is the first number that is not finite."
+    bad = ~torch.isfinite(x)
+    if self.kept is None: self.found,self.kept = torch.zeros_like(bad),self.now
+    first = bad & ~self.found
+    self.kept = {k:torch.where(first, v, self.kept[k]) for k,v in self.now.items()}
+    self.found = self.found | bad
 
 # %% ../../nbs/4_training/04_nonfinite.ipynb #1465222d
 @patch
