@@ -159,7 +159,8 @@ def code_cells(
     if all(isinstance(o, (ast.Import,ast.ImportFrom)) for o in ast.parse(source).body): return []
     defined = definitions(source) if 'export' in c.directives_ else []
     c.source = source
-    if 'hide' in c.directives_: c.metadata = dict(tags=['hide-cell'])
+    if 'echo:' in c.directives_: c.metadata = dict(tags=['remove-input']) # the picture is for readers, the code that draws it is not
+    elif 'hide' in c.directives_: c.metadata = dict(tags=['hide-cell'])
     elif defined: c.metadata = dict(tags=['hide-input'])
     comments = {t.start[0]:t.string.lstrip('# ') for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type==tokenize.COMMENT}
     anchor = lambda n: f'<span id="{n.lower()}"></span>\n\n' # the place that nbdev's own index of names speaks of

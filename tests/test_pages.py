@@ -17,7 +17,8 @@ def code_cells(
 ) -> list: # (source, is it shown, is it run with the page)
     "The code of a page, from top to bottom."
     cells = [''.join(c['source']) for c in json.loads(nb.read_text())['cells'] if c['cell_type']=='code']
-    return [(s, '#| hide' not in s, '#| eval: false' not in s) for s in cells]
+    shown = lambda s: '#| hide' not in s and '#| echo: false' not in s
+    return [(s, shown(s), '#| eval: false' not in s) for s in cells]
 
 def names(
     source:str, # of a cell
