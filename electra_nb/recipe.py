@@ -91,7 +91,7 @@ def check_tied(
     usual:Recipe, # before settings were changed
 ) -> None:
     "Refuse a shape of the generator where it is the discriminator."
-    shape = ('generator_size','generator_layers','generator_heads')
+    shape = ('generator_size','generator_layers','generator_heads','generator_dropout')
     idle = [k for k in shape if getattr(recipe.model, k)!=getattr(usual.model, k)]
     if recipe.model.tie!='all' or not idle: return
     raise ValueError(f"{', '.join(idle)} would have no effect: with tie='all' the generator is the discriminator's encoder with another "

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from electra_nb import diagnose, open_run, plan, pretrain
 from electra_nb.model.towers import ModelConfig
 from electra_nb.objectives.contract import Curve, Panel
-from electra_nb.objectives.masking import mask_tokens
+from electra_nb.objectives.masking import MaskConfig, mask_prob_at, mask_tokens, n_used
 from electra_nb.objectives.mlm import MLM, MLMEval, MLMLoss, MLMModel
 from electra_nb.objectives.rtd import MaskTokens
 from electra_nb.objectives.table import get_objective, objectives
@@ -138,11 +138,38 @@ def test_masks_of_bert(tmp_path):
     for name in ('electra_uniform','electra_two_tower','electric'):
         with pytest.raises(ValueError, match='keep_prob, random_prob would have no effect'): pretrain(objective=name, corpus=docs, **masks)
 
+def test_falling_share_of_masks(tmp_path):
+    "Fewer and fewer slots count, evaluations have those of the end, and a run that was stopped goes on exactly."
+    cfg,seen = MaskConfig(mask_prob=.4, final_mask_prob=.1),{}
+    class Count(Callback):
+        order = 60
+        def after_step(self):
+            n = self.learn.steps.done
+            wanted = n_used(self.learn.xb[1], 32, mask_prob_at((n-1)/30, cfg))
+            seen[n] = torch.equal(self.learn.yb[0].sum(1), wanted.float()),self.learn.yb[0].mean().item()
+    own = dict(settings, mask_prob=.4, final_mask_prob=.1, cache=tmp_path/'cache')
+    learn = pretrain(**own, out=tmp_path/'whole', cbs=[Count()])
+    assert len(seen)==30 and all(equal for equal,_ in seen.values()) and seen[1][1]>3*seen[30][1]
+    assert learn.evaluation['slots']<=3*len(learn.dls.valid.examples) and learn.mask_tokens.prob()==pytest.approx(.1)
+    for n in (7,99): pretrain(**own, out=tmp_path/'broken', cbs=[StopAt(n)])
+    assert timeless(tmp_path/'whole')==timeless(tmp_path/'broken')
+
+@pytest.mark.parametrize('unit', ['word', 'span'])
+def test_units_of_masks(unit, tmp_path):
+    "Whole words are masked in a run, and nothing else of it changes."
+    learn = pretrain(**{**settings, 'steps':10}, mask_unit=unit, keep_prob=0., cache=tmp_path/'cache', out=tmp_path/'run')
+    ids,lens,n_a = learn.dls.train.one_batch()[:3]
+    (_,_,_,masked,*_),weights = learn.mask_tokens.mask(ids, lens, n_a)
+    continues = learn.mask_tokens.continues[ids[:,1:]] & (weights.sum(1)>1)[:,None]
+    hidden = masked!=ids
+    assert hidden.any() and (hidden[:,1:]==hidden[:,:-1])[continues].all()
+    assert diagnose(tmp_path/'run')==[]
+
 def test_settings_without_effect():
     "Every objective refuses the settings that would do nothing for it."
     for name,objective in objectives.items():
         for setting in getattr(objective, 'without', ()):
-            value = {'tie':'none', 'disc_tokens':'masked', 'generator_heads':1, 'disallow_correct':True}.get(setting, .7)
+            value = {'tie':'none', 'disc_tokens':'masked', 'generator_heads':1, 'disallow_correct':True, 'final_mask_prob':.1, 'mask_unit':'word'}.get(setting, .7)
             with pytest.raises(ValueError, match=f'{setting} would have no effect'): make_recipe(objective=name, **{setting:value})
 
 def test_plan():
@@ -173,7 +200,7 @@ step = """
 import resource, sys, torch
 from types import SimpleNamespace
 from electra_nb.model.towers import sizes
-from electra_nb.objectives.masking import mask_tokens
+from electra_nb.objectives.masking import MaskConfig, mask_prob_at, mask_tokens, n_used
 from electra_nb.objectives.table import get_objective
 objective,bs = get_objective(sys.argv[1]),16
 torch.manual_seed(0)

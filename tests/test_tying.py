@@ -78,3 +78,25 @@ def test_shape_of_a_tied_generator():
     stored = make_recipe('tiny', tie='all').flat()
     assert make_recipe('tiny', **stored).model==make_recipe('tiny', tie='all').model
     with pytest.raises(ValueError, match='generator_size, tie would have no effect'): make_recipe('tiny', objective='mlm', generator_size=.5, tie='all')
+
+def test_rate_of_the_generator(tmp_path):
+    "At the usual rate an own rate changes nothing; at another one it does; a run goes on exactly."
+    own = dict(settings, cache=tmp_path/'cache')
+    for name,rate in dict(usual=None, same=2e-3, slow=1e-4).items(): pretrain(**own, generator_lr=rate, out=tmp_path/name)
+    for n in (7,99): pretrain(**own, generator_lr=1e-4, out=tmp_path/'broken', cbs=[StopAt(n)])
+    load = lambda name, tower: load_file(tmp_path/name/tower/'model.safetensors')
+    equal = lambda a, b, tower: all(torch.allclose(v, load(b, tower)[k], atol=1e-6) for k,v in load(a, tower).items())
+    assert equal('usual', 'same', 'generator') and equal('usual', 'same', 'discriminator') and not equal('usual', 'slow', 'generator')
+    assert all(torch.equal(v, load('broken', t)[k]) for t in ('generator','discriminator') for k,v in load('slow', t).items())
+
+def test_generator_without_dropout(tmp_path):
+    "Its samples in training are those of its own distribution; the discriminator keeps its dropout; transformers reads the folder."
+    own = dict(settings, cache=tmp_path/'cache', dropout=.1, attention_dropout=.1, generator_dropout=0.)
+    learn = pretrain(**own, out=tmp_path/'run')
+    gen,disc = learn.model.train().parts.values()
+    ids = torch.arange(5, 25)[None]
+    assert torch.equal(gen(ids).logits, gen(ids).logits) and not torch.equal(disc(ids).logits, disc(ids).logits)
+    loaded = AutoModelForMaskedLM.from_pretrained(tmp_path/'run'/'generator')
+    assert loaded.config.hidden_dropout_prob==loaded.config.attention_probs_dropout_prob==0
+    assert torch.allclose(loaded(ids).logits, gen.eval()(ids).logits, atol=1e-5)
+    with pytest.raises(ValueError, match='generator_dropout would have no effect'): make_recipe('small', tie='all', generator_dropout=0.)

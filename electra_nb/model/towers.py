@@ -7,6 +7,7 @@ __all__ = ['sizes', 'ModelConfig', 'electra_configs', 'share_embeddings', 'tie_t
            'count_parameters']
 
 # %% ../../nbs/2_model/01_towers.ipynb #2017ff9e
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from .init import init_local, init_paper
@@ -29,12 +30,14 @@ class ModelConfig(Settings):
     generator_heads:int=None # heads of the generator; None: one for every 64 units
     dropout:float=0.1 # on embeddings and the output of each sublayer (Table 6)
     attention_dropout:float=0.1 # on attention weights (Table 6)
+    generator_dropout:float=None # both, in the generator (0: METRO, Bajaj et al. 2022); None: as in the discriminator (original code)
     tie:str='embeddings' # what the towers share: 'embeddings' (paper), 'all' (one encoder), or 'none'
     init:str='paper' # initial values (`model.init`): 'paper' (original code), 'normal' (without its Glorot layers), 'local' (tiny models)
     lexical_start:bool=False # word vectors begin with counts of neighbours in the text (`model.lexical`)
     ranges = dict(hidden_size='(0, inf)', n_layers='(0, inf)', n_heads='(0, inf)', intermediate_size='(0, inf)', embedding_size='(0, inf)',
         max_positions='(0, inf)', generator_size='(0, inf)', generator_layers='(0, inf)', generator_heads='(0, inf)',
-        dropout='[0, 1)', attention_dropout='[0, 1)', tie=('embeddings','all','none'), init=('paper','normal','local'))
+        dropout='[0, 1)', attention_dropout='[0, 1)', generator_dropout='[0, 1)', tie=('embeddings','all','none'),
+        init=('paper','normal','local'))
 
 # %% ../../nbs/2_model/01_towers.ipynb #35b1f654
 sizes = dict(small=ModelConfig(), # rows of the paper's Table 6, but the last two
@@ -67,6 +70,8 @@ def _check_local(cfg, width, heads):
             f"(n_heads={own}, generator_heads={heads}): set both, or choose init='paper'")
 
 # %% ../../nbs/2_model/01_towers.ipynb #e23027aa
+_dropouts = 'hidden_dropout_prob','attention_probs_dropout_prob'
+
 def electra_configs(
     cfg:ModelConfig,
     vocab_size:int=30522, # rows of the embedding table
@@ -76,7 +81,7 @@ def electra_configs(
     heads = _n_heads(cfg.hidden_size, cfg.n_heads)
     if cfg.hidden_size%heads: raise ValueError(f"hidden_size={cfg.hidden_size} cannot be divided among n_heads={heads}")
     common = dict(vocab_size=vocab_size, pad_token_id=pad_id, embedding_size=cfg.embedding_size, max_position_embeddings=cfg.max_positions,
-        hidden_dropout_prob=cfg.dropout, attention_probs_dropout_prob=cfg.attention_dropout)
+        **dict(zip(_dropouts, (cfg.dropout,cfg.attention_dropout))))
     disc = dict(hidden_size=cfg.hidden_size, num_hidden_layers=cfg.n_layers, num_attention_heads=heads,
         intermediate_size=cfg.intermediate_size or 4*cfg.hidden_size)
     gen = disc if cfg.tie=='all' else _generator_shape(cfg)
@@ -84,6 +89,7 @@ def electra_configs(
     disc_cfg = ElectraConfig(**disc, **common)
     if cfg.tie=='all': return disc_cfg,disc_cfg
     if cfg.tie=='none': common['embedding_size'] = gen['hidden_size']
+    if cfg.generator_dropout is not None: common.update(dict.fromkeys(_dropouts, cfg.generator_dropout))
     return ElectraConfig(**gen, **common),disc_cfg
 
 # %% ../../nbs/2_model/01_towers.ipynb #52077c68
@@ -93,8 +99,12 @@ def share_embeddings(
     gen:nn.Module, # a generator
     disc:nn.Module, # a discriminator
 ) -> None:
-    "Let the generator read the discriminator's embeddings, in place."
-    gen.base_model.embeddings = disc.base_model.embeddings
+    "Let the generator read the discriminator's embeddings, in place; each has its own dropout."
+    embeddings,p = disc.base_model.embeddings,gen.config.hidden_dropout_prob
+    if p!=disc.config.hidden_dropout_prob:
+        embeddings = copy(embeddings)
+        embeddings._modules = {**embeddings._modules, 'dropout':nn.Dropout(p)}
+    gen.base_model.embeddings = embeddings
 
 # %% ../../nbs/2_model/01_towers.ipynb #a7141a45
 def tie_towers(

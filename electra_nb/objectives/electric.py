@@ -74,7 +74,7 @@ class ElectricEval(RTDEval):
 @dataclass(frozen=True)
 class Electric(TwoTowerRTD):
     "Noise-contrastive estimation of the probability of every token (original code: electric_objective)."
-    words,without = 'noise-contrastive estimation',(*TwoTowerRTD.without,'disc_tokens')
+    words,without = 'noise-contrastive estimation',(*TwoTowerRTD.without,'disc_tokens','final_mask_prob')
     rules = (*MLM.rules,'labels and mask disagree','padding in the loss','discriminator predicts only original')
     legend = dict(detected='drawn, noticed', missed='drawn, not noticed', alarm='original, suspected') # of tokens in a text
     model,evaluation = ElectricModel,ElectricEval

@@ -9,7 +9,7 @@ __all__ = ['FixedModel', 'UseFrequencies', 'FixedEval', 'fixed_headline', 'fixed
 import torch
 from dataclasses import dataclass
 from ..model.towers import ModelConfig, electra_configs, get_models
-from .contract import encoder_flops
+from .contract import encoder_flops, generator_settings
 from .rtd import RTD, RTDModel
 from .rtd_metrics import RTDEval
 from .sampling import Proposal
@@ -67,7 +67,7 @@ class UniformRTD(RTD):
     panels,headline,healthy = (RTD.panels[0],RTD.panels[2]),staticmethod(fixed_headline),staticmethod(fixed_healthy)
     tiles = {k:v for k,v in RTD.tiles.items() if v not in _of_generator}
     table = tuple(k for k in RTD.table if k not in _of_generator) # columns of fastai's table
-    without = ('keep_prob','random_prob','gen_weight','generator_size','generator_layers','generator_heads','tie','temperature')
+    without = ('keep_prob','random_prob','gen_weight',*generator_settings,'temperature')
     model,evaluation = FixedModel,FixedEval
 
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:

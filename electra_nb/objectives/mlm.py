@@ -10,7 +10,8 @@ from collections import namedtuple
 from dataclasses import dataclass
 from ..model.forward import mlm_logits
 from ..model.towers import ModelConfig, electra_configs, mlm_tower
-from .contract import Curve, Evaluate, Panel, SlotModel, encoder_flops, score_guesses, table_metrics, weighted_mean
+from .contract import Curve, Evaluate, Panel, SlotModel, encoder_flops, generator_settings
+from .contract import score_guesses, table_metrics, weighted_mean
 from .masking import MaskConfig, n_slots
 from .rtd import MaskTokens
 from .rtd_metrics import Sums, generator_metrics, generator_sums, log_frequency
@@ -132,7 +133,7 @@ class MLM:
         'unusual share of masks','a tower is not trained','data repeats',
         'learning rate too high','learning rate too low','generator not beyond word frequencies')
     legend = dict(detected='right', missed='wrong') # of guesses in a text
-    without = ('generator_size','generator_layers','generator_heads','tie') # settings that would do nothing
+    without = generator_settings # would do nothing
 
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
         "One tower of the discriminator's size."

@@ -13,8 +13,9 @@ from collections import namedtuple
 from dataclasses import dataclass
 from ..model.forward import rtd_logits
 from ..model.towers import ModelConfig, electra_configs, get_models
-from .contract import Curve, Panel, encoder_flops, table_metrics, weighted_mean
-from .masking import MaskConfig, mask_tokens, n_slots
+from .contract import Curve, Panel, encoder_flops, share_done, table_metrics, weighted_mean
+from .mask_units import continues_word
+from .masking import MaskConfig, mask_prob_at, mask_tokens, n_slots
 from .rtd_metrics import RTDEval, judged_tokens
 from .sampling import SampleConfig, SampledModel, sample_tokens
 from .show import rtd_rows
@@ -101,13 +102,21 @@ class MaskTokens(Callback):
         cfg:MaskConfig=MaskConfig(), # how to mask
     ):
         self.tok,self.cfg = tok,cfg
+        self.continues = None if cfg.mask_unit=='token' else continues_word(tok)
         self.special = torch.tensor([tok.cls_token_id,tok.sep_token_id,tok.mask_token_id])
 
     def mask(self, ids, lens, n_a, *indices):
         "What the model takes, and the weights of the slots."
         self.special = self.special.to(ids.device)
-        masked,slots,weights = mask_tokens(ids, lens, self.special, self.tok.mask_token_id, self.cfg, len(self.tok))
+        if self.continues is not None: self.continues = self.continues.to(ids.device)
+        usual = self.special,self.tok.mask_token_id,self.cfg,len(self.tok),self.continues
+        masked,slots,weights = mask_tokens(ids, lens, *usual, self.prob())
         return (ids,lens,n_a,masked,slots,*indices),weights
+
+    def prob(self):
+        "The share of now; evaluations have that of the end, so that they can be compared."
+        if self.cfg.final_mask_prob is None: return None
+        return mask_prob_at(share_done(self.learn) if self.training else 1., self.cfg)
 
     def before_batch(self):
         xb,weights = self.mask(*self.xb, *self.yb)

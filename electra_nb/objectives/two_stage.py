@@ -27,7 +27,7 @@ def separate_towers(
 ) -> tuple: # generator and discriminator
     "Both towers with equal embeddings that are not shared."
     gen,disc = get_models(replace(cfg, tie='embeddings'), vocab_size, pad_id)
-    gen.electra.embeddings = deepcopy(disc.electra.embeddings)
+    gen.electra.embeddings = deepcopy(gen.electra.embeddings)
     gen.generator_lm_head.weight = gen.get_input_embeddings().weight
     return gen,disc
 

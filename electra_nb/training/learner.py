@@ -11,6 +11,7 @@ from ..text.batches import ExamplesDL
 from .optim import ClipGrads, OptimConfig, adam_args
 from .progress import Steps
 from .steps import TrainConfig, eval_interval
+from .tower_rates import tower_groups
 from ..text.tokenizer import tokenizer_fingerprint
 from .device import LossesToHost, SmoothLoss, TableLearner, compile_cbs, pick_device, precision_cbs, unpad_multiple
 import fastai.callback.schedule # chkstyle: ignore (gives `Learner` its `lr_find`)
@@ -19,6 +20,7 @@ import fastai.callback.hook # chkstyle: ignore (gives `Learner` its `summary`)
 from contextlib import contextmanager
 from fastai.basics import DataLoaders
 from fastai.callback.training import GradientAccumulation
+from functools import partial
 
 # %% ../../nbs/4_training/09_learner.ipynb #c9a28fbd
 def check_vocabulary(
@@ -80,7 +82,8 @@ def pretrain_learner(
     args['cbs'] += [Steps(),ClipGrads(optim.clip),LossesToHost(),*precision_cbs(cfg.precision, device),*compile_cbs(cfg, device)]
     if cfg.accumulate>1: args['cbs'].append(GradientAccumulation(cfg.bs))
     args['model'].to(device)
-    learn = PretrainLearner(dls, **args, **adam_args(optim))
+    args = {**args, **adam_args(optim), 'splitter':partial(tower_groups, cfg=optim)}
+    learn = PretrainLearner(dls, **args)
     learn.objective,learn.recorder.smooth_loss = objective,SmoothLoss()
     return learn
 

@@ -22,13 +22,15 @@ from .steps import CostLimit, EvalIntervals, RestoreScaler, SaveSteps, StepProgr
 from .steps import eval_interval, milestones, n_intervals, stop_signals
 from .nonfinite import DumpBadBatch
 from .progress import orders
+from .tower_rates import tower_factors
 from fastai.basics import Learner
 from fastai.callback.core import Callback
 from pathlib import Path
 
 # %% ../../nbs/4_training/10_loop.ipynb #a13c99fd
 resumable = ('keep','save_every','threads','compile','unpad') # settings that may differ when a run goes on
-later = dict(objective='electra', disc_tokens='all', random_prob=0.) # settings that came later, and what held before they came
+later = dict(objective='electra', disc_tokens='all', random_prob=0., generator_lr=None, generator_dropout=None, final_mask_prob=None,
+    mask_unit='token') # settings that came later, and what held before they came
 
 def constants(
     settings:dict, # by name; a value may be such a dictionary too
@@ -110,7 +112,7 @@ def run_callbacks(
     intervals = EvalIntervals(n, eval_interval(cfg), cfg.accumulate)
     deadline,warn = Deadline(cfg.hours, state.get('seconds', 0.), began),Callback() if cfg.hours else WarnTooLong(n, n*cfg.bs/len(rows))
     bar,say,dump = StepProgress(n, every=cfg.log_every),SayProgress(n, cfg.log_every),DumpBadBatch(run, tok, cfg.accumulate)
-    schedule,scaler = WarmupDecay(n, optim),RestoreScaler(state.get('scaler'))
+    schedule,scaler = WarmupDecay(n, optim, tower_factors(optim)),RestoreScaler(state.get('scaler'))
     return RunCallbacks(intervals, schedule, scaler, DrawCurves(run), log, saver, bar, say, dump, deadline, warn)
 
 # %% ../../nbs/4_training/10_loop.ipynb #d21e52cf
