@@ -8,7 +8,7 @@ root = Path(__file__).parent.parent
 nbs = root/'nbs'
 pages = {p.relative_to(nbs).with_suffix('').as_posix():p for folder in ('tutorials','howto','explain','.') for p in sorted((nbs/folder).glob('[a-z]*.ipynb')) if p.name!='index.ipynb'}
 max_width = 92 # characters
-cheap = ('explain/bad_input','explain/does_pretraining_help','explain/curves','explain/one_sentence','explain/slips','explain/speed','howto/another_machine','howto/names',
+cheap = ('explain/bad_input','explain/does_pretraining_help','explain/curves','explain/one_sentence','explain/paper','explain/slips','explain/speed','howto/another_machine','howto/names',
     'howto/new_callback','howto/text_forms') # of seconds
 given = {*dir(builtins),'__name__','__file__','display'}
 
@@ -38,6 +38,18 @@ def missing(
     both = [names(s) for s,shown,_ in cells if shown]
     return set().union(*(used for _,used in both))-set().union(*(bound for bound,_ in both))
 
+def early(
+    cells:list, # of `code_cells`
+) -> set: # names
+    "Names that a visible cell uses, outside of functions, before a visible cell above has bound them."
+    bound,found = set(),set()
+    for source in (s for s,shown,_ in cells if shown):
+        own = names(source)[0]
+        used = {o.get_name() for o in symtable.symtable(source, 'cell', 'exec').get_symbols() if o.is_referenced()}
+        found |= used-given-own-bound
+        bound |= own
+    return found
+
 def run_visible(
     page:str, # such as `howto/new_size`
     home:Path, # an empty folder
@@ -55,6 +67,17 @@ def test_missing():
     cells = [('#| hide\nhome = 1',False,True),('def f(x): return len(x)+home+far\nfar = [y for y in f]',True,True)]
     assert missing(cells)=={'home'}
     assert missing([(s,True,run) for s,_,run in cells])==set()
+
+def test_early():
+    "What is bound below comes too late for a cell, but not for the body of a function."
+    cells = [('def f(): return later',True,True),('print(later)',True,True),('later = 1',True,True)]
+    assert early(cells)=={'later'}
+    assert early([cells[0],cells[2],cells[1]])==set()
+
+@pytest.mark.parametrize('page', pages)
+def test_visible_cells_in_order(page):
+    "Visible cells that are pasted from top to bottom have every name when they need it."
+    assert early(code_cells(pages[page]))==set()
 
 @pytest.mark.parametrize('page', pages)
 def test_visible_cells_suffice(page):
