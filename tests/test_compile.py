@@ -79,6 +79,12 @@ def test_another_objective(home):
     plain,compiled = both(home, 'mlm', objective='mlm')
     assert close(plain, compiled) and (compiled/'encoder').exists() and not (compiled/'discriminator').exists()
 
+@pytest.mark.parametrize('name', ['two_stage', 'adversarial'])
+def test_other_ways_to_train(home, name):
+    "A tower is frozen in the middle of a run; the loss of another reads the discriminator's verdicts."
+    plain,compiled = both(home, name, objective=name)
+    assert close(plain, compiled)
+
 class StopAt(Callback):
     "End the training after some updates."
     def __init__(self, n): self.n = n
