@@ -15,6 +15,7 @@ from ..model.unpad import Unpadded
 from .features import check_unicode
 from ..text.rows import gather_rows
 from ..text.tokenizer import line_encoder
+from fastcore.foundation import L
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import ElectraForTokenClassification, ElectraModel, PreTrainedTokenizerFast
@@ -139,8 +140,8 @@ class TagLoss:
         loss = words.view(y.shape).sum(1)
         return loss if self.reduction=='none' else loss.mean()
 
-    def activation(self, out): return out.float().softmax(-1) if isinstance(out, Tensor) else [self.activation(o) for o in out]
-    def decodes(self, act): return act.argmax(-1) if isinstance(act, Tensor) else [a.argmax(-1) for a in act]
+    def activation(self, out): return out.float().softmax(-1) if isinstance(out, Tensor) else L(map(self.activation, out))
+    def decodes(self, act): return act.argmax(-1) if isinstance(act, Tensor) else L(a.argmax(-1) for a in act)
 
 # %% ../../nbs/6_tasks/23_tagger.ipynb #4b8b97ee
 @torch.no_grad()
