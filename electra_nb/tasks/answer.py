@@ -74,7 +74,7 @@ def rows_of(self:Answer, pairs) -> QuestionRows:
 def features(self:Answer, rows:QuestionRows, tok, cfg, train:bool=False) -> Windows:
     "Windows of contexts; `cfg` has the settings of a fine-tuning."
     feats = Windows(rows, tok, cfg.max_len or self.task.max_len, cfg, train)
-    if feats.n_long: logger.info(f"{feats.n_long:,} of {len(rows):,} questions are longer than max_question={cfg.max_question} ids and are cut")
+    if feats.n_long: logger.info(f"{feats.n_long:,} of {len(rows):,} questions exceed max_question={cfg.max_question} ids and are cut")
     if train and rows.lost: logger.info(f"{rows.lost} cannot be trained on")
     return feats
 
