@@ -128,22 +128,23 @@ def _check_glue(tasks, **options):
     if idle: raise ValueError(f"{', '.join(idle)} would have no effect without tasks=, the tasks of GLUE")
 
 # %% ../nbs/7_study/08_finetuning.ipynb #459f5a57
-_docs = {**option_docs((OptimConfig,TagConfig,WindowConfig,HeadChoice,SpanConfig)), **{k:v for k,v in option_docs((FinetuneConfig,)).items() if v[2]}}
+_docs = {**option_docs((OptimConfig,TagConfig,WindowConfig,HeadChoice,SpanConfig)),
+    **{k:v for k,v in option_docs((FinetuneConfig,)).items() if v[2]}}
 
 @with_options(_docs)
 def finetune(
     model:str='last', # run folder, checkpoint, Hugging Face folder or hub name; 'last': the newest run in runs/; None: a random start
-    tasks:str=None, # tasks of GLUE, such as 'cola rte' or 'glue'; 'qqp:train=FILE' names another file; None: data=, or built-in
+    tasks:str=None, # such as 'cola rte', 'glue' (all), 'chunk', 'ner', 'pos', 'squad'; 'qqp:train=FILE': another file; None: data= or built-in
     runs:int=None, # fine-tunings of each task, each with its own seed; None: 5 of the built-in tasks, else 1
-    data:str=None, # your own labelled rows: .csv, .tsv, .jsonl or .parquet file, data frame or datasets.Dataset
+    data:str=None, # your own labelled rows: .csv, .tsv, .jsonl, .json (SQuAD), .parquet, .conll, .conllu file, data frame, datasets.Dataset
     dev:str=None, # your own rows to score, likewise; None: a share of data
     test:str=None, # more labelled rows to score, likewise; no model is chosen by them; for a task of GLUE, 'rte:test=FILE'
-    text:str=None, # column of texts in data, or two columns 'a,b'; None: guess
-    label:str=None, # column of labels in data; None: guess
+    text:str=None, # column of texts or lists of words in data, or two columns 'a,b'; None: guess
+    label:str=None, # column of labels or lists of tags in data; None: guess
     regression:bool=None, # labels are scores; None: if a number has a fraction
     valid:float=None, # share of data that is held out where there is no dev; None: 0.1
-    metric:str=None, # score of your own task, such as 'mcc'; None: accuracy, or Spearman's correlation for scores
-    glue_dir:str=None, # folder in GLUE's original layout; None: nyu-mll/glue on the Hugging Face hub
+    metric:str=None, # score of your own task, such as 'mcc'; None: accuracy, Spearman's correlation for scores, entity F1 for spans
+    glue_dir:str=None, # folder that holds the folders of the tasks, in their original layout; None: the Hugging Face hub
     baseline:bool=None, # also fine-tune the same encoder from random initial values; None: for the built-in tasks
     mnli_first:bool=False, # fine-tune on MNLI before RTE, then at lr 2e-5, and before STS-B (paper, appendix)
     out:str=None, # folder of the study; None: a folder in runs/ named after model and constants
@@ -184,8 +185,8 @@ def finetune(
     return study
 
 # %% ../nbs/7_study/08_finetuning.ipynb #4e4d3368
-_groups = dict(FinetuneConfig='fine-tuning (tasks.settings)', OptimConfig='optimizer (training.optim)', TagConfig='words with tags (tasks.tagger)',
-    WindowConfig='windows of a context (tasks.windows)', HeadChoice='head for answers (tasks.answer_head)',
+_groups = dict(FinetuneConfig='fine-tuning (tasks.settings)', OptimConfig='optimizer (training.optim)',
+    TagConfig='words with tags (tasks.tagger)', WindowConfig='windows of a context (tasks.windows)', HeadChoice='head for answers (tasks.answer_head)',
     SpanConfig='answers in a context (tasks.answer_spans)')
 
 def _unknown(name): finetune_config(ElectraConfig(), **{name:None})

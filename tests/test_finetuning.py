@@ -169,6 +169,50 @@ assert 'electra_nb' not in sys.modules"""
     rc,_,err = run(tmp, code, HF_HUB_OFFLINE='1')
     assert rc==0, err
 
+def tagged_sentences(n=200):
+    "Sentences with names of people and towns, a word a line."
+    rng = np.random.default_rng(0)
+    people,towns = ('Ann','Ben Ali','Eva','Kim Lee'),('Rome','New York','Oslo')
+    def word(w, tag): return [f'{v} {"I" if i and tag!="O" else tag[0]}{tag[1:]}' for i,v in enumerate(w.split())]
+    def sentence(): return [*word(rng.choice(people), 'B-PER'),*word(rng.choice(['sees','asks','visits']), 'O'),*word(rng.choice(towns), 'B-LOC'),*word('.', 'O')]
+    return '\n\n'.join('\n'.join(sentence()) for _ in range(n))+'\n'
+
+def test_own_tagged_sentences(tmp):
+    "200 sentences with tags: one call, killed and continued, makes a folder that a pipeline of plain transformers tags with."
+    (tmp/'names.conll').write_text(tagged_sentences())
+    tag = "from electra_nb import finetune; finetune(data='names.conll', runs=3, epochs=8, bs=8, valid=.3, lr=2e-3, device='cpu', out={!r})".format
+    rc,out,err = run(tmp, tag('names'))
+    assert (rc,err)==(0,'') and 'words in 1, tags in 2: spans' in out, err
+    p = start(tmp, tag('names_killed'))
+    path,end = tmp/'names_killed'/'results.jsonl',time.time()+120
+    while time.time()<end and not (path.exists() and path.read_text().count('\n')>=1): time.sleep(.02)
+    p.send_signal(signal.SIGKILL)
+    p.communicate()
+    assert run(tmp, tag('names_killed'))[0]==0
+    assert lines(tmp/'names_killed')==lines(tmp/'names')
+    assert [r['metric'] for r in lines(tmp/'names')]==['entity_f1']*3 and lines(tmp/'names')[0]['failure']==''
+    code = """
+import sys, torch
+from pathlib import Path
+from transformers import AutoModelForTokenClassification, AutoTokenizer, pipeline
+folder = str(next(Path('names/models').iterdir()))
+model,info = AutoModelForTokenClassification.from_pretrained(folder, output_loading_info=True)
+assert not any(info[k] for k in ('missing_keys','unexpected_keys','mismatched_keys')), info
+assert 'electra_nb' not in sys.modules
+found = pipeline('token-classification', folder, device='cpu')('Ann visits New York .')
+from electra_nb.study.study import Study
+study = Study('names', device='cpu')
+mine = study.predict('Ann visits New York .')
+ids = {o['index']:o for o in found}
+words = AutoTokenizer.from_pretrained(folder)('Ann visits New York .'.split(), is_split_into_words=True).word_ids()
+starts = [words.index(w) for w in range(5)]
+assert [ids[s]['entity'] if s in ids else 'O' for s in starts]==list(mine.tag), (ids,mine)
+assert all(abs(ids[s]['score']-p)<1e-5 for s,p in zip(starts, mine.probability) if s in ids)
+print(mine.tag.tolist())
+"""
+    rc,out,err = run(tmp, code, HF_HUB_OFFLINE='1')
+    assert rc==0, err
+
 @real
 def test_real_rows():
     "Every task of the GLUE folder reads with its official counts, or says what is missing."

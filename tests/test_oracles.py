@@ -32,7 +32,10 @@ from electra_nb.objectives.fixed_generators import FixedModel
 from electra_nb.objectives.mlm import MLMLoss, MLMModel
 from electra_nb.objectives.rtd import JointLoss, LossConfig, RTDModel, tower_losses
 from electra_nb.objectives.sampling import adjust_logits, gumbel_sample
+from electra_nb.tasks.conll import read_conll
 from electra_nb.tasks.glue import tasks
+from electra_nb.tasks.spans import f_score, schemes, span_counts, span_tags, tag_spans, word_loss
+from electra_nb.tasks.tagger import TagFeatures, Tagger, TagLoss, TagSplit
 from electra_nb.text.tokenizer import line_encoder, load_tokenizer
 from tf_names import group, hf_name, load_variables, to_hf
 
@@ -448,3 +451,65 @@ def test_operations_of_the_paper():
         a = call['arguments']
         disc,gen = (Shape(a[d], a[n], sl=a['s'], e=a['e']) for d,n in (('h_d','l_d'),('h_g','l_g')))
         assert paper_operations(a['batch_size']*a['train_steps'], gen, discriminator=disc)==pytest.approx(call['flops'], rel=1e-12)
+
+tagging = json.load(open(here/'tagging.json'))
+
+def test_spans():
+    "Tags that make sense or not become the same spans, and spans the same tags; the scores of a whole evaluation, with the doubled loss."
+    for case in tagging['conversion']:
+        spans = tag_spans(case['tags'])
+        assert [list(s) for s in spans]==case['spans']
+        for scheme in schemes: assert span_tags(spans, len(case['tags']), scheme)==case[scheme]
+    for name,o in tagging['runs'].items():
+        rows = o['rows']
+        got = f_score(*map(sum, zip(*(span_counts(r['tags'], r['predicted_tags']) for r in rows))))
+        assert got==pytest.approx({k:o['entity_f1'][k] for k in got}), name
+        right,n = (sum(f(*ts) for r in rows for ts in zip(r['tags'], r['predicted_tags'])) for f in (lambda a,b: a==b, lambda a,b: 1))
+        assert 100*right/n==pytest.approx(o['accuracy']['accuracy']), name
+        n_words = sum(map(sum, (r['labels_mask'] for r in rows)))
+        assert word_loss([r['loss'] for r in rows], n_words, doubled=True)==pytest.approx(o['entity_f1']['loss'])
+
+def test_tag_features(tmp_path):
+    "Files become the same labels, ids and places of first pieces. A sentence that does not fit is read in parts, where the original code loses it."
+    o,splits = tagging['chunk'],{}
+    for s in ('train','dev','test'):
+        (tmp_path/f'{s}.txt').write_text(o[f'{s}_text'])
+        table = read_conll(tmp_path/f'{s}.txt')
+        tags = [span_tags(tag_spans(ts), len(ts)) for ts in table.columns['3']]
+        splits[s] = TagSplit(table.columns['1'], tags)
+    labels = tuple(sorted({t for rows in splits.values() for ts in rows.tags for t in ts}))
+    assert {l:i for i,l in enumerate(labels)}==o['label_mapping']
+    tok = load_tokenizer(here/'vocab_bert_uncased.txt', lower=True)
+    feats = TagFeatures(splits['train'], tok, labels, o['max_seq_length'])
+    assert len(splits['train'])==len(o['examples'])
+    for i,e in enumerate(o['examples']):
+        at = np.flatnonzero(feats.row==i)
+        assert splits['train'].words[i]==e['words']
+        assert np.concatenate([feats.targets[k] for k in at]).tolist()==e['word_labels']
+        if e['input_ids'][0]==tok.sep_token_id:
+            assert len(at)>1
+            continue
+        ids,lens,n_a,first,y = feats.batch(at)
+        n,w = int(lens[0]),len(e['words'])
+        assert (ids[0].tolist(), first[0].tolist(), y[0].tolist())==(e['input_ids'][:n], e['labeled_positions'][:w], e['labels'][:w])
+        assert int(n_a[0])==0 and e['segment_ids'][:n]==[1]*n
+
+def test_tagging_head(monkeypatch):
+    "Logits, loss of each sentence and gradients of the original head."
+    z = np.load(here/'heads/tagging.npz')
+    h = torch.from_numpy(z['sequence_output']).requires_grad_()
+    model = Tagger(ElectraModel(ElectraConfig(vocab_size=10, embedding_size=16, hidden_size=16, num_hidden_layers=1, num_attention_heads=1, intermediate_size=16)), 6)
+    variables = {k.rpartition('/')[2]:torch.from_numpy(v) for k,v in group(z, 'var/').items()}
+    model.head.load_state_dict(dict(weight=variables['kernel'].T, bias=variables['bias']))
+    monkeypatch.setattr('electra_nb.tasks.tagger.encode', lambda *args: h)
+    mask,first = torch.from_numpy(z['in/chunk_labels_mask']).bool(),torch.from_numpy(z['in/chunk_labeled_positions']).long()
+    out = model(torch.zeros(5, 24, dtype=torch.long), torch.full((5,), 24), torch.zeros(5, dtype=torch.long), first)
+    close(out, z['out/logits'], 2e-5)
+    loss = TagLoss()
+    loss.reduction = 'none'
+    losses = loss(out, torch.from_numpy(z['in/chunk_labels']).long().masked_fill(~mask, -100))
+    np.testing.assert_allclose(losses.detach(), z['out/loss'], rtol=1e-5)
+    losses.sum().backward()
+    grads = {k.rpartition('/')[2]:v for k,v in group(z, 'grad/').items()}
+    for got,name in ((model.head.weight.grad.T,'kernel'), (model.head.bias.grad,'bias'), (h.grad,'sequence_output')):
+        close(got, grads[name], 1e-4*np.abs(grads[name]).max(), name)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['open_study', 'append_line', 'read_ledger', 'check_rows', 'run_name', 'write_predictions', 'read_predictions',
-           'dev_answers', 'best_seeds', 'saved_tokenizer', 'save_best', 'prune_models']
+           'dev_paths', 'dev_answers', 'dev_sums', 'best_seeds', 'saved_tokenizer', 'save_best', 'prune_models']
 
 # %% ../../nbs/7_study/03_folder.ipynb #9bcbb954
 import json, math, numpy as np, os, pandas as pd, shutil
@@ -125,15 +125,30 @@ def read_predictions(
     return tuple(table[c].map(ids).to_numpy() if ids else table[c].astype(float).to_numpy() for c in ('label','prediction'))
 
 # %% ../../nbs/7_study/03_folder.ipynb #1871c194
+def dev_paths(out:str, runs:list) -> list:
+    "The files with the answers of runs on the dev rows; none if one is missing."
+    paths = [Path(out or '')/'predictions'/f"{run_name(r['task'], r['start'], r['seed'])}-dev.tsv" for r in runs]
+    return paths if out is not None and all(p.is_file() for p in paths) else []
+
 def dev_answers(
     out:str, # folder of the study; None: there is none
     runs:list, # lines of its ledger, of one task
 ) -> tuple: # labels (n,), list of predictions (n,); None where the answers of a run are not there
     "What runs have answered on the dev rows."
-    paths = [Path(out or '')/'predictions'/f"{run_name(r['task'], r['start'], r['seed'])}-dev.tsv" for r in runs]
-    if out is None or not runs or not all(p.is_file() for p in paths): return None
+    paths = dev_paths(out, runs)
+    if not paths: return None
     labels,preds = zip(*map(read_predictions, paths))
     return (labels[0],list(preds)) if all(np.array_equal(labels[0], y) for y in labels) else None
+
+# %% ../../nbs/7_study/03_folder.ipynb #6add581c
+def dev_sums(
+    out:str, # folder of the study; None: there is none
+    runs:list, # lines of its ledger, of one task
+) -> np.ndarray: # (runs, n, 2); None where they are not there
+    "What each dev row adds to the two sums of the score of each run."
+    tables,names = [pd.read_csv(p, sep='\t', dtype=str, keep_default_na=False, quoting=3) for p in dev_paths(out, runs)],[f"{runs[0]['metric']}_{o}" for o in ('of','all')] if runs else []
+    if not (tables and all({*names}<={*t} for t in tables) and len({len(t) for t in tables})==1): return None
+    return np.array([t[names].astype(float).to_numpy() for t in tables])
 
 # %% ../../nbs/7_study/03_folder.ipynb #af97644f
 def best_seeds(

@@ -9,8 +9,8 @@ __all__ = ['paper_columns', 'other_columns', 'references', 'is_random', 'groups'
 # %% ../../nbs/7_study/01_statistics.ipynb #e2e912c9
 import numpy as np, pandas as pd
 from ..figure import ShownFigure
-from .folder import dev_answers
-from .intervals import Sample, leave_out, mean_test
+from .folder import dev_answers, dev_sums
+from .intervals import Sample, leave_out, leave_out_sums, mean_test
 from ..tasks.scores import scorers
 
 # %% ../../nbs/7_study/01_statistics.ipynb #1bc565e1
@@ -31,6 +31,8 @@ def run_sample(
     folder:str=None, # of the study, for the answers of the runs; None: scores alone
 ) -> Sample:
     "What `study.intervals` needs of runs."
+    sums = dev_sums(folder, runs)
+    if sums is not None and sums.shape[1]>1: return Sample(np.array([r['score'] for r in runs], dtype=float), leave_out_sums(sums))
     answers = dev_answers(folder, runs) if runs and runs[0]['metric'] in scorers else None
     left_out = leave_out(*answers, runs[0]['metric']) if answers and len(answers[0])>1 else None
     return Sample(np.array([r['score'] for r in runs], dtype=float), left_out)

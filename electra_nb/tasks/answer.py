@@ -6,7 +6,7 @@
 __all__ = ['squad1_metrics', 'squad2_metrics', 'Answer', 'answer_rows']
 
 # %% ../../nbs/6_tasks/37_answer.ipynb #ac4428b6
-import html as _html, json, math, numpy as np, pandas as pd, re, torch
+import html as _html, json, math, numpy as np, pandas as pd, re
 from collections import Counter
 from dataclasses import dataclass, replace
 from ..commands import logger
@@ -21,7 +21,6 @@ from .twin import load_head, save_head
 from .windows import Windows
 from fastai.metrics import AvgMetric
 from fastcore.basics import patch
-from IPython.display import HTML
 
 # %% ../../nbs/6_tasks/37_answer.ipynb #ce0056f7
 squad1_metrics = 'exact_match','f1'
@@ -47,8 +46,7 @@ class Answer:
 def read(self:Answer, table:Table, labelled:bool=True) -> QuestionRows:
     "The rows of a table."
     rows = question_rows(table)
-    if labelled and rows.answers is None:
-        raise ValueError(f"{table.name}: no column 'answers'; columns there: {', '.join(table.columns)}")
+    if labelled and rows.answers is None: raise ValueError(f"{table.name}: no column 'answers'; there: {', '.join(table.columns)}")
     return rows
 
 @patch
@@ -76,7 +74,7 @@ def rows_of(self:Answer, pairs) -> QuestionRows:
 def features(self:Answer, rows:QuestionRows, tok, cfg, train:bool=False) -> Windows:
     "Windows of contexts; `cfg` has the settings of a fine-tuning."
     feats = Windows(rows, tok, cfg.max_len or self.task.max_len, cfg, train)
-    if feats.n_long: logger.info(f"{feats.n_long:,} of {len(rows):,} questions are longer than max_question={cfg.max_question} ids and are cut")
+    if feats.n_long: logger.info(f"{feats.n_long:,} of {len(rows):,} questions exceed max_question={cfg.max_question} ids and are cut")
     if train and rows.lost: logger.info(f"{rows.lost} cannot be trained on")
     return feats
 

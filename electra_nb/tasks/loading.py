@@ -146,10 +146,11 @@ def from_hub(
     from datasets import load_dataset
     task = tasks[name]
     repo,data = repo or task.repo,TaskData(name, task, {})
-    for s,o in task.splits.items():
+    where,_,revision = repo.partition('@')
+    for s,o in ((s,o) for s,o in task.splits.items() if o.hub):
         config,_,split = o.hub.rpartition(':')
         config = config or task.hub
-        try: ds = load_dataset(repo, config, split=split)
+        try: ds = load_dataset(where, config or None, split=split, revision=revision or None)
         except (OSError,RuntimeError,ValueError) as e:
             why = f'{type(e).__name__}: {str(e).splitlines()[0]}'
             raise ConnectionError(f"{repo} ({config}, {split}) could not be loaded ({why}). Without a network, pass glue_dir= with "
@@ -157,6 +158,7 @@ def from_hub(
         table = layouts[task.kind].hub_table(ds, task, f'{repo}:{config}:{split}')
         data.splits[s] = kind_of(task).read(table, labelled=False)
         check_count(data, s)
+    if task.valid and 'dev' not in data.splits: _hold_out(data)
     data.task = kind_of(task).settle(data.splits)
     return data
 

@@ -28,8 +28,7 @@ class OwnRows:
     task:Callable # (training `Table`, and `own_data`'s other arguments by name) -> `TaskData`
     rows:Callable # (labelled `Table`, `Task` of a saved model) -> rows
 
-own_kinds = dict(answer=OwnRows(has_questions, question_task, question_own_rows),
-    tag=OwnRows(is_tagged, own_tag_task, tag_rows),
+own_kinds = dict(answer=OwnRows(has_questions, question_task, question_own_rows), tag=OwnRows(is_tagged, own_tag_task, tag_rows),
     classify=OwnRows(lambda table: True, table_task, partial(table_rows, any_scale=True)))
 
 # %% ../../nbs/6_tasks/20_own.ipynb #53781fda

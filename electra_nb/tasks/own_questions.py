@@ -45,8 +45,9 @@ def question_task(
 ) -> TaskData:
     "Make a task of questions."
     _refuse(valid=valid if dev is not None else None, **others)
-    if metric not in (None,*squad1.metrics): raise ValueError(f"metric={metric!r} is unknown for questions: choose {', '.join(squad1.metrics)}")
-    metrics = squad1.metrics if metric!='f1' else squad1.metrics[::-1]
+    known = squad1.metrics
+    if metric not in (None,*known): raise ValueError(f"metric={metric!r} is unknown for questions: choose {', '.join(known)}")
+    metrics = known if metric!='f1' else known[::-1]
     task = replace(squad1, metrics=metrics, folder='', splits={s:Split('', '') for s in ('train','dev')})
     splits = {s:Answer(task).read(t) for s,t in dict(train=train, dev=dev, test=test).items() if t is not None}
     if dev is None: splits.update(split_questions(splits['train'], .1 if valid is None else valid))

@@ -15,7 +15,7 @@ from ..files import hash_texts
 class Split:
     "Where one split is found, and what is expected there."
     file:str # in the folder of the task; `|` between alternatives
-    hub:str # split of the data set on the hub, or `config:split`
+    hub:str # split of the data set on the hub, or `config:split`; empty: it has none
     n:int=None # official number of rows; None: any
     submission_file:str='' # file in a submission, for test sets
 
@@ -37,7 +37,7 @@ class Task:
     intermediate_lr:float=None # peak learning rate after that task; None: as otherwise
     words:tuple=() # label words for people; empty: as `labels`
     folder:str='' # in the GLUE folder
-    repo:str='nyu-mll/glue' # data set on the hub
+    repo:str='nyu-mll/glue' # data set on the hub, with `@revision` if need be
     hub:str='' # its configuration
     hub_text:tuple=() # names of the text columns there; empty: as `text`
     valid:float=None # share of the training rows that is held out where the folder has no dev file

@@ -42,8 +42,8 @@ class FinetuneConfig(TagConfig, WindowConfig, HeadChoice, SpanConfig, OptimConfi
     threads:int=None # CPU threads; None: torch's choice, divided among runs at the same time
     ranges = {**OptimConfig.ranges, **TagConfig.ranges, **WindowConfig.ranges, **HeadChoice.ranges, **SpanConfig.ranges,
         **dict(layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=tuple(batch_orders),
-        max_len='[5, inf)', dropout='[0, 1)', attention_dropout='[0, 1)', pooling=tuple(poolings), class_weights=('balanced',),
-        precision=('auto','fp32','bf16','fp16'), threads='(0, inf)')}
+            max_len='[5, inf)', dropout='[0, 1)', attention_dropout='[0, 1)', pooling=tuple(poolings), class_weights=('balanced',),
+            precision=('auto','fp32','bf16','fp16'), threads='(0, inf)')}
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #b81edcdd
 _by_width = {1024:dict(lr=5e-5, layer_decay=.9), 768:dict(lr=1e-4), 128:{}, # Table 7

@@ -103,6 +103,7 @@ def name_labels(values:list, words:list) -> list:
     if values and isinstance(values[0], (list,tuple)): return [name_labels(v, words) for v in values]
     return [None if i is None or i<0 else words[i] for i in values]
 
+# %% ../../nbs/6_tasks/02_tables.ipynb #7fbb2703
 def _as_dict(source):
     "Columns of a data frame, a data set or a dictionary."
     if hasattr(source, 'iloc'):

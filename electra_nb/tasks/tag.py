@@ -5,12 +5,12 @@
 # %% auto #0
 __all__ = ['tag_metrics', 'list_column', 'check_known', 'Tag', 'ratio', 'TagMetric', 'commonest_tags', 'TaggedText']
 
-# %% ../../nbs/6_tasks/24_tag.ipynb #9b1ce325
+# %% ../../nbs/6_tasks/24_tag.ipynb #2e2c3c16
 import math, numpy as np, pandas as pd, re, torch
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from .rows import Task
-from .spans import clean_spans, f_score, is_iob1, parts, span_counts, span_tags, tag_spans
+from .spans import clean_spans, is_iob1, parts, span_counts, span_tags, tag_spans
 from .tables import Table
 from .tagger import TagFeatures, Tagger, TagLoss, TagSplit, tagger_twin
 from .twin import load_head, save_head
@@ -34,7 +34,7 @@ def check_known(tags:list, labels:tuple, where:list) -> None:
     bad = [(w,t) for ts,w in zip(tags, where) for t in ts if t not in known and parts(t)[1] not in known-{''}]
     if bad: raise ValueError(f"{bad[0][0]}: unknown tag {bad[0][1]!r} ({len(bad)} such word(s)); known tags: {', '.join(labels[:40])}")
 
-# %% ../../nbs/6_tasks/24_tag.ipynb #6ff403eb
+# %% ../../nbs/6_tasks/24_tag.ipynb #2c79e0f3
 @dataclass(frozen=True)
 class Tag:
     "A tag for each word of a sentence."
@@ -52,9 +52,9 @@ class Tag:
     def features(self, rows, tok, cfg, train=False):
         return TagFeatures(rows, tok, self.task.labels, cfg.max_len or self.task.max_len, cfg.word_types)
     def model(self, encoder, cfg): return Tagger(encoder, self.n_out, cfg.word_types)
-    def label_counts(self, feats): return feats.y.bincount(minlength=self.n_out)
+    def label_counts(self, feats): return feats.y[feats.y>=0].bincount(minlength=self.n_out)
 
-# %% ../../nbs/6_tasks/24_tag.ipynb #c42dd38e
+# %% ../../nbs/6_tasks/24_tag.ipynb #0ddb3101
 @patch
 def read(self:Tag, table:Table, labelled:bool=True) -> TagSplit:
     "The sentences of a table; with `labelled` there must be tags, else they are read if they are there."
@@ -77,7 +77,7 @@ def settle(self:Tag, splits:dict) -> Task:
     found = {t for rows in splits.values() for ts in rows.tags or () for t in ts}
     return replace(self.task, labels=self.task.labels or tuple(sorted(found)))
 
-# %% ../../nbs/6_tasks/24_tag.ipynb #74945d76
+# %% ../../nbs/6_tasks/24_tag.ipynb #4dee9c13
 @patch
 def hold_out(self:Tag, rows:TagSplit, share:float) -> dict: # 'train' and 'dev' -> rows
     "Hold out a share of the sentences."
@@ -89,7 +89,7 @@ def hold_out(self:Tag, rows:TagSplit, share:float) -> dict: # 'train' and 'dev' 
     held = np.array([groups[t]<=last for t in texts])
     return dict(train=rows.take(~held), dev=rows.take(held))
 
-# %% ../../nbs/6_tasks/24_tag.ipynb #210f86e4
+# %% ../../nbs/6_tasks/24_tag.ipynb #c286f099
 _word = re.compile(r"\w+(?:[-.,:/@’']\w+)*|[^\w\s]")
 
 @patch
@@ -105,7 +105,7 @@ def rows_of(self:Tag, texts) -> TagSplit:
     if not words: raise ValueError("there is no text to predict")
     return TagSplit([list(ws) for ws in words])
 
-# %% ../../nbs/6_tasks/24_tag.ipynb #1f56853d
+# %% ../../nbs/6_tasks/24_tag.ipynb #ab8c3496
 @patch
 def decode(self:Tag, feats:TagFeatures, out) -> list: # of (words, n_out) arrays, one a sentence
     "Probabilities of all tags, from the outputs (w, n_out) of each feature."
@@ -121,7 +121,7 @@ def to_labels(self:Tag, act:list) -> list: # of (words,) arrays
 @patch
 def words_of(self:Tag, ids) -> list: return [self.names[i] for i in ids]
 
-# %% ../../nbs/6_tasks/24_tag.ipynb #360bf7b0
+# %% ../../nbs/6_tasks/24_tag.ipynb #97bd98e9
 @patch
 def _spans(self:Tag, rows, act):
     "A line for each predicted span."
@@ -146,7 +146,7 @@ def one_answer(self:Tag, rows:TagSplit, act:list) -> tuple:
     ids = self.to_labels(act)[0]
     return list(zip(rows.words[0], self.words_of(ids))),torch.from_numpy(ids),torch.from_numpy(act[0])
 
-# %% ../../nbs/6_tasks/24_tag.ipynb #a9a579b3
+# %% ../../nbs/6_tasks/24_tag.ipynb #3c35c949
 def _f1_parts(conlleval):
     def parts(true, pred):
         right,predicted,gold = span_counts(true, pred, conlleval)
@@ -156,6 +156,7 @@ def _f1_parts(conlleval):
 tag_metrics = dict(entity_f1=_f1_parts(False), conlleval_f1=_f1_parts(True), # (true tags, predicted tags) of a sentence -> (of, all)
     accuracy=lambda true, pred: (sum(t==p for t,p in zip(true, pred)),len(true)))
 
+# %% ../../nbs/6_tasks/24_tag.ipynb #9437314a
 def ratio(sums): return 100*sums[0]/sums[1] if sums[1] else 0.
 
 @patch
@@ -170,7 +171,7 @@ def score(self:Tag, rows:TagSplit, pred:list) -> dict: # name -> 0 to 100
     tags = [self.words_of(p) for p in pred]
     return {m:float(ratio(self.sums(m, rows.tags, tags).sum(0))) for m in self.task.metrics}
 
-# %% ../../nbs/6_tasks/24_tag.ipynb #a17ea858
+# %% ../../nbs/6_tasks/24_tag.ipynb #6d93c156
 class TagMetric(Metric):
     "A metric of tags over the rows of a loader."
     def __init__(self, kind:Tag, metric:str): self.kind,self.metric = kind,metric
@@ -187,7 +188,7 @@ class TagMetric(Metric):
 @patch
 def table_metrics(self:Tag) -> list: return [TagMetric(self, m) for m in self.task.metrics]
 
-# %% ../../nbs/6_tasks/24_tag.ipynb #c0156779
+# %% ../../nbs/6_tasks/24_tag.ipynb #9285b4c2
 @patch
 def files(self:Tag, rows:TagSplit, act:list) -> dict:
     "A line for each sentence: words, tags, predicted tags, and what the metrics sum."
@@ -204,7 +205,7 @@ def failure(self:Tag, rows:TagSplit, pred:list, loss:float) -> str:
     if not math.isfinite(loss) or found[0]<0: return 'diverged'
     return 'constant' if len(found)==1<len({t for ts in rows.tags for t in ts}) else ''
 
-# %% ../../nbs/6_tasks/24_tag.ipynb #b1358a55
+# %% ../../nbs/6_tasks/24_tag.ipynb #0391ba05
 def commonest_tags(rows:TagSplit) -> tuple: # word -> tag, tag of unknown words
     "The commonest tag of each word; of equally common ones, the first in the alphabet."
     by_word,overall = defaultdict(Counter),Counter()
@@ -221,7 +222,7 @@ def majority_baseline(self:Tag, train:TagSplit, dev:TagSplit) -> float:
     ids = {l:i for i,l in enumerate(self.names)}
     return self.score(dev, [np.array([ids[known.get(w, other)] for w in ws]) for ws in dev.words])[self.task.metrics[0]]
 
-# %% ../../nbs/6_tasks/24_tag.ipynb #c533b6bd
+# %% ../../nbs/6_tasks/24_tag.ipynb #526b65d3
 class TaggedText(str):
     "Words with their tags as a string, that knows its pieces: (text, type or '')."
     @classmethod
@@ -242,7 +243,7 @@ class TaggedText(str):
         return ' '.join(box(colours[t], escape(t, True), f'{escape(w)} <small>{escape(t)}</small>') if t else escape(w)
             for w,t in self.pieces)
 
-# %% ../../nbs/6_tasks/24_tag.ipynb #8ee38e5c
+# %% ../../nbs/6_tasks/24_tag.ipynb #67637186
 @patch
 def shown(self:Tag, feats:TagFeatures, batch:tuple, max_n:int, **columns) -> pd.DataFrame:
     "Targets and other tags of the first `max_n` rows of a batch, in their words."
@@ -266,9 +267,10 @@ def html(self:Tag, table:pd.DataFrame) -> str:
 def confused(self:Tag, rows:TagSplit, pred:list) -> tuple: # true ids, predicted ids, names
     "What a confusion matrix is made of: the tags of all words."
     ids = {l:i for i,l in enumerate(self.names)}
-    return np.array([ids[t] for ts in rows.tags for t in ts]),np.concatenate(pred),self.names
+    true = np.array([ids.get(t, -1) for ts in rows.tags for t in ts])
+    return true[true>=0],np.concatenate(pred)[true>=0],self.names
 
-# %% ../../nbs/6_tasks/24_tag.ipynb #698b246d
+# %% ../../nbs/6_tasks/24_tag.ipynb #d27f422a
 @patch
 def twin(self:Tag, model:Tagger): return tagger_twin(model, self.names)
 

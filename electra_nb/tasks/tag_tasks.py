@@ -5,11 +5,11 @@
 # %% auto #0
 __all__ = ['tag_tasks', 'tag_table', 'tag_hub_table', 'list_columns', 'is_tagged', 'choose_lists', 'own_tag_task', 'tag_rows']
 
-# %% ../../nbs/6_tasks/25_tag_tasks.ipynb #214d95bf
+# %% ../../nbs/6_tasks/25_tag_tasks.ipynb #10f51d5e
 import numpy as np, re
 from dataclasses import replace
 from ..commands import logger
-from .conll import conll_readers, read_conll, read_conllu
+from .conll import read_conll, read_conllu
 from .glue import tasks as glue_tasks
 from .labels import check_valid
 from .rows import Split, Task, TaskData
@@ -17,18 +17,21 @@ from .spans import are_spans
 from .tables import Table, from_memory
 from .tag import Tag
 
-# %% ../../nbs/6_tasks/25_tag_tasks.ipynb #f18f53c1
+# %% ../../nbs/6_tasks/25_tag_tasks.ipynb #abb96bba
 _scores = ('entity_f1','conlleval_f1','accuracy')
-def _splits(dev, test, ending): return dict(train=Split(f'train.{ending}', 'train'), dev=Split('|'.join(f'{o}.{ending}' for o in dev), 'validation'),
-    test=Split('|'.join(f'{o}.{ending}' for o in test), 'test'))
+def _splits(dev, test, ending, dev_hub='validation'):
+    def files(names): return '|'.join(f'{o}.{ending}' for o in names)
+    return dict(train=Split(files(['train']), 'train'), dev=Split(files(dev), dev_hub), test=Split(files(test), 'test'))
 
-tag_tasks = dict(
-    chunk=Task(('1',), label='3', kind='tag', metrics=_scores, scheme='BIOES', max_len=256, folder='chunk', repo='eriktks/conll2000',
-        hub_text=('tokens','chunk_tags'), valid=.1, splits=_splits(['dev'], ['test'], 'txt')),
-    ner=Task(('1',), label='-1', kind='tag', metrics=_scores, scheme='BIOES', folder='ner|ner-es|conll2002|conll2003', repo='eriktks/conll2003',
-        hub_text=('tokens','ner_tags'), splits=_splits(['testa','dev','valid'], ['testb','test'], 'txt')),
-    pos=Task(('form',), label='upos', kind='tag', metrics=('accuracy',), folder='pos|pos-en', repo='universal-dependencies/universal_dependencies',
-        hub='en_ewt', hub_text=('tokens','upos'), valid=.1, splits=_splits(['dev'], ['test'], 'conllu')))
+_spans = dict(kind='tag', metrics=_scores, scheme='BIOES')
+
+_chunk = Task(('1',), label='3', **_spans, max_len=256, valid=.1, folder='chunk', repo='eriktks/conll2000@refs/convert/parquet',
+    hub_text=('tokens','chunk_tags'), splits=_splits(['dev'], ['test'], 'txt', dev_hub=''))
+_ner = Task(('1',), label='-1', **_spans, folder='ner|ner-es|conll2002|conll2003', repo='eriktks/conll2003@refs/convert/parquet',
+    hub_text=('tokens','ner_tags'), splits=_splits(['testa','dev','valid'], ['testb','test'], 'txt'))
+_pos = Task(('form',), label='upos', kind='tag', valid=.1, folder='pos|pos-en', repo='universal-dependencies/universal_dependencies',
+    hub='en_ewt', hub_text=('tokens','upos'), splits=_splits(['dev'], ['test'], 'conllu'))
+tag_tasks = dict(chunk=_chunk, ner=_ner, pos=_pos)
 
 # %% ../../nbs/6_tasks/25_tag_tasks.ipynb #0c6f7ed9
 def tag_table(task:Task, path:str, labelled:bool=True) -> Table:
@@ -87,14 +90,14 @@ def own_tag_task(
     words,tags = choose_lists(train, text, label)
     task = _task(train, words, tags, metric)
     splits = dict(train=Tag(task).read(train))
-    task = Tag(task).settle(splits)
-    splits.update({s:Tag(task).read(t) for s,t in dict(dev=dev, test=test).items() if t is not None})
+    known = Tag(Tag(task).settle(splits))
+    splits.update({s:known.read(t) for s,t in dict(dev=dev, test=test).items() if t is not None})
     if dev is None: splits = {**Tag(task).hold_out(splits['train'], valid or .1), **{k:v for k,v in splits.items() if k=='test'}}
     data = TaskData(_name(name or train.name), Tag(task).settle(splits), splits)
     logger.info(_found(data, words, tags))
     return data
 
-# %% ../../nbs/6_tasks/25_tag_tasks.ipynb #eb5570ac
+# %% ../../nbs/6_tasks/25_tag_tasks.ipynb #456c2667
 def _task(table, words, tags, metric):
     "The row of the table of tasks."
     spans = are_spans([ts for ts in table.columns[tags] if isinstance(ts, (list,tuple,np.ndarray))]) if table.columns[tags] else False
@@ -115,7 +118,7 @@ def _found(data, words, tags):
     types = f"spans, written in {len(data.task.labels)} tags" if data.task.scheme else f"{len(data.task.labels)} word classes"
     return f"{data.name}: words in {words}, tags in {tags}: {types}; {sizes}"
 
-# %% ../../nbs/6_tasks/25_tag_tasks.ipynb #bcbc54c3
+# %% ../../nbs/6_tasks/25_tag_tasks.ipynb #ea5f182b
 def tag_rows(table:Table, task:Task):
     "Labelled sentences for a task; files with numbered columns may have another number of them."
     if task.label in table.columns or not is_tagged(table): return Tag(task).read(table)

@@ -15,6 +15,7 @@ from ..model.unpad import Unpadded
 from .features import check_unicode
 from ..text.rows import gather_rows
 from ..text.tokenizer import line_encoder
+from fastcore.foundation import L
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import ElectraForTokenClassification, ElectraModel, PreTrainedTokenizerFast
@@ -59,7 +60,7 @@ def sentence_windows(
         used += min(n, room)
     return list(zip(starts, [*starts[1:],len(sizes)]))
 
-# %% ../../nbs/6_tasks/23_tagger.ipynb #af90217d
+# %% ../../nbs/6_tasks/23_tagger.ipynb #abb9551a
 def word_pieces(
     sentences:list, # of lists of words
     tok:PreTrainedTokenizerFast, # of the encoder
@@ -87,7 +88,7 @@ class TagFeatures:
         self.row,self.lens,self.n_cut = np.array([r for r,_,_ in parts]),np.array([*map(len, ids)]),0
         self.ids,self.offsets = np.concatenate(ids).astype(np.uint32),np.concatenate([[0], self.lens.cumsum()])
         self.first = [np.cumsum([1,*map(len, ws[:-1])]) for ws in cut]
-        self.targets = [np.array([known[t] for t in rows.tags[r][a:b]]) if rows.tags else np.zeros(b-a, int) for r,a,b in parts]
+        self.targets = [np.array([known.get(t, -100) for t in rows.tags[r][a:b]]) if rows.tags else np.zeros(b-a, int) for r,a,b in parts]
 
     @property
     def y(self): return torch.from_numpy(np.concatenate(self.targets))
@@ -102,7 +103,7 @@ class TagFeatures:
         def padded(arrays, value): return pad_sequence([torch.from_numpy(arrays[i]) for i in at], True, value)
         return ids,lens,n_a,padded(self.first, 0),padded(self.targets, -100)
 
-# %% ../../nbs/6_tasks/23_tagger.ipynb #423b16f1
+# %% ../../nbs/6_tasks/23_tagger.ipynb #f035241e
 class Tagger(nn.Module):
     "An encoder and one dense layer on the first piece of each word."
     def __init__(self,
@@ -126,7 +127,7 @@ class Tagger(nn.Module):
         h = encode(self.electra, ids, mask, token_type_ids, None if indices is None else Unpadded(indices, mask))
         return self.head(h.gather(1, first[...,None].expand(-1, -1, h.shape[-1])))
 
-# %% ../../nbs/6_tasks/23_tagger.ipynb #083682ab
+# %% ../../nbs/6_tasks/23_tagger.ipynb #1d689c82
 class TagLoss:
     "The mean over sentences of the sum over their words."
     def __init__(self): self.reduction,self.weights = 'mean',None
@@ -139,10 +140,10 @@ class TagLoss:
         loss = words.view(y.shape).sum(1)
         return loss if self.reduction=='none' else loss.mean()
 
-    def activation(self, out): return out.float().softmax(-1) if isinstance(out, Tensor) else [self.activation(o) for o in out]
-    def decodes(self, act): return act.argmax(-1) if isinstance(act, Tensor) else [a.argmax(-1) for a in act]
+    def activation(self, out): return out.float().softmax(-1) if isinstance(out, Tensor) else L(map(self.activation, out))
+    def decodes(self, act): return act.argmax(-1) if isinstance(act, Tensor) else L(a.argmax(-1) for a in act)
 
-# %% ../../nbs/6_tasks/23_tagger.ipynb #2f768965
+# %% ../../nbs/6_tasks/23_tagger.ipynb #4b8b97ee
 @torch.no_grad()
 def tagger_twin(
     model:Tagger,
