@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['cli', 'data_table', 'median_tiles', 'failure_notes', 'score_figures', 'comparison_section', 'published_section',
-           'study_numbers', 'study_parts', 'study_page', 'save_study_report', 'report', 'print_report']
+           'study_numbers', 'study_parts', 'use_lines', 'study_page', 'save_study_report', 'report', 'print_report']
 
 # %% ../../nbs/8_reports/08_study_pages.ipynb #e52847ea
 import pandas as pd
@@ -15,9 +15,11 @@ from ..files import atomic_file, read_json
 from .elements import folded, note, page, remark, rows, section, svg, table, tiles
 from .pages import run_page
 from .run_folder import newest_folder
-from ..study.folder import read_ledger
 from ..study.compare import compare
+from ..study.folder import read_ledger
+from ..study.predict import saved_task
 from ..study.statistics import groups, paper_table, plot_scores, summarize
+from ..tasks.kinds import kind_of
 from ..tasks.settings import FinetuneConfig
 from fastcore.xml import Code, Div, Figure, Footer, P, Pre, Small
 from pathlib import Path
@@ -98,15 +100,6 @@ def study_numbers(
         section('Time and machine', rows([*machine, *(last.get('versions') or {}).items()])), cls='columns')
 
 # %% ../../nbs/8_reports/08_study_pages.ipynb #9569348a
-_use = '''from electra_nb.study.study import Study
-
-study = Study({name!r})
-study.predict(['a text'])
-
-from transformers import pipeline
-
-pipeline('text-classification', '{name}/models/…') # tasks.pooling says what a model with another pooling than 'cls' needs'''
-
 def study_parts(
     study:dict, # study.json
     lines:list, # of the ledger, one at least
@@ -121,6 +114,20 @@ def study_parts(
     return [remark(words), median_tiles(summary), *failure_notes(lines), section('Every run', score_figures(lines)), statistics,
         *comparison_section(lines, folder), *published_section(lines), study_numbers(study, lines)]
 
+# %% ../../nbs/8_reports/08_study_pages.ipynb #cfb656d5
+def use_lines(
+    folder:Path, # of a study
+) -> str: # Python
+    "How to use the models of a study."
+    name,saved = folder.resolve().name,[saved_task(p.parent) for p in sorted(folder.glob('models/*/task.json'))]
+    kinds = {task.kind:kind_of(task) for _,task,_ in saved}.values()
+    lines = ['from electra_nb.study.study import Study','',f'study = Study({name!r})']
+    lines += [f'study.predict([{k.example}])' for k in kinds]
+    ready = [f"pipeline('{k.pipeline}', '{name}/models/…')" for k in kinds if k.pipeline]
+    if ready: lines += ['','from transformers import pipeline','']
+    if any(cfg.pooling!='cls' for _,_,cfg in saved): ready.append("# tasks.pooling says what a model with another pooling than 'cls' needs")
+    return '\n'.join(lines+ready)
+
 # %% ../../nbs/8_reports/08_study_pages.ipynb #08da0ebd
 def study_page(
     folder:str, # made by `finetune`
@@ -130,7 +137,7 @@ def study_page(
     study,lines = read_json(folder/'study.json', ('model',)),read_ledger(folder)
     title = f"Fine-tuning of {study['model']}"
     if not lines: return page(title, note('No run has ended yet; each will be a line of results.jsonl.'))
-    use = section('How to use it', Pre(Code(_use.format(name=folder.resolve().name))))
+    use = section('How to use it', Pre(Code(use_lines(folder))))
     return page(title, *study_parts(study, lines, folder), use, Footer(Small(f'Written by electra_nb on {date.today()}')))
 
 def save_study_report(

@@ -31,6 +31,7 @@ class Answer:
     "A piece of a context, or none, for a question."
     task:Task
     names,n_out,loss = (),0,KeptLoss()
+    pipeline,example = '',"('a question', 'its context')" # transformers has no pipeline for it
 
     @property
     def any_scale(self): return self

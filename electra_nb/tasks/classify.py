@@ -52,6 +52,7 @@ def score_values(
 class Classify:
     "One label, or one score, for a text or a pair of texts."
     task:Task
+    pipeline,example = 'text-classification',"'a text'"
 
     @property
     def names(self): return self.task.words or self.task.labels

@@ -39,6 +39,7 @@ def check_known(tags:list, labels:tuple, where:list) -> None:
 class Tag:
     "A tag for each word of a sentence."
     task:Task
+    pipeline,example = 'token-classification',"'A sentence.'"
 
     @property
     def names(self): return self.task.labels
