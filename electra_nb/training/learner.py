@@ -82,7 +82,7 @@ def pretrain_learner(
     args['cbs'] += [Steps(),ClipGrads(optim.clip),LossesToHost(),*precision_cbs(cfg.precision, device),*compile_cbs(cfg, device)]
     if cfg.accumulate>1: args['cbs'].append(GradientAccumulation(cfg.bs))
     args['model'].to(device)
-    args = {**args, **adam_args(optim), 'splitter':partial(tower_groups, cfg=optim)}
+    args = {**args, **adam_args(optim), 'splitter':partial(tower_groups, cfg=cfg)}
     learn = PretrainLearner(dls, **args)
     learn.objective,learn.recorder.smooth_loss = objective,SmoothLoss()
     return learn

@@ -112,7 +112,7 @@ def run_callbacks(
     intervals = EvalIntervals(n, eval_interval(cfg), cfg.accumulate)
     deadline,warn = Deadline(cfg.hours, state.get('seconds', 0.), began),Callback() if cfg.hours else WarnTooLong(n, n*cfg.bs/len(rows))
     bar,say,dump = StepProgress(n, every=cfg.log_every),SayProgress(n, cfg.log_every),DumpBadBatch(run, tok, cfg.accumulate)
-    schedule,scaler = WarmupDecay(n, optim, tower_factors(optim)),RestoreScaler(state.get('scaler'))
+    schedule,scaler = WarmupDecay(n, optim, tower_factors(cfg, optim.lr)),RestoreScaler(state.get('scaler'))
     return RunCallbacks(intervals, schedule, scaler, DrawCurves(run), log, saver, bar, say, dump, deadline, warn)
 
 # %% ../../nbs/4_training/10_loop.ipynb #d21e52cf

@@ -22,7 +22,6 @@ from torch import Tensor, nn
 class OptimConfig(Settings):
     "Optimizer and schedule; the defaults are those of ELECTRA-Small."
     lr:float=5e-4 # peak learning rate (Table 6; 2e-4 for base and large)
-    generator_lr:float=None # of the generator's own parameters (`training.tower_rates`); None: `lr` (original code)
     warmup:float=10_000 # steps over which the rate rises (Table 6); below 1: as a share of the run
     warmup_times_decay:bool=True # the decay runs from the first step (original code); False: from the end of the warmup
     lr_power:float=1. # exponent of the decay (original code: 1, linear)
@@ -32,7 +31,7 @@ class OptimConfig(Settings):
     bias_correction:bool=False # divide the means by what they lack at the start (original code: no; Adam's paper: yes)
     eps:float=1e-6 # added to the root of the squares (Table 6)
     clip:float=1. # largest norm of all gradients together (original code, not in the paper)
-    ranges = dict(lr='(0, 1)', generator_lr='(0, 1)', warmup='[0, inf)', lr_power='(0, inf)', wd='[0, inf)', beta1='[0, 1)', beta2='[0, 1)',
+    ranges = dict(lr='(0, 1)', warmup='[0, inf)', lr_power='(0, inf)', wd='[0, inf)', beta1='[0, 1)', beta2='[0, 1)',
         eps='(0, inf)', clip='(0, inf)')
 
 # %% ../../nbs/4_training/01_optim.ipynb #b0a30e66

@@ -34,12 +34,13 @@ class TrainConfig(Settings):
     save_every:int=1000 # steps between checkpoints (original code); more where saving would take over 0.5 % of the time
     keep:int=2 # newest checkpoints to keep, besides those at 6.25, 12.5, 25, 50 and 100 %
     seed:int=0 # of initial values, order of the data, masks and dropout
+    generator_lr:float=None # peak learning rate of the generator's own parameters (`training.tower_rates`); None: `lr` (original code)
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
     threads:int=None # CPU threads; None: torch's choice
     compile:bool=None # `torch.compile` the step, on a GPU as CUDA graphs (minutes at the start); None: on a GPU, for 5,000 steps or more
     unpad:bool=None # leave padding out of the encoders (changes what dropout draws); None: on a CPU, if over 1/8 is padding
     hours:float=None # end after so many hours of work instead of after `steps`, with the schedule cut to fit; None: no deadline
-    ranges = dict(hours='(0, inf)', seed='[0, 9223372036854775808)', precision=('auto','fp32','bf16','fp16'),
+    ranges = dict(hours='(0, inf)', generator_lr='(0, 1)', seed='[0, 9223372036854775808)', precision=('auto','fp32','bf16','fp16'),
         **dict.fromkeys(('steps','bs','accumulate','eval_every','eval_batches','log_every','save_every','keep','threads'), '(0, inf)'))
     def __post_init__(self):
         super().__post_init__()

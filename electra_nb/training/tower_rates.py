@@ -6,13 +6,14 @@
 __all__ = ['tower_groups', 'tower_factors']
 
 # %% ../../nbs/4_training/15_tower_rates.ipynb #329daf37
-from .optim import OptimConfig, decay_groups
+from .optim import decay_groups
+from .steps import TrainConfig
 from torch import nn
 
 # %% ../../nbs/4_training/15_tower_rates.ipynb #109866f5
 def tower_groups(
     model:nn.Module, # with `parts` and `encoder`
-    cfg:OptimConfig=OptimConfig(), # does the generator have a rate of its own?
+    cfg:TrainConfig=TrainConfig(), # does the generator have a rate of its own?
 ) -> list: # lists of parameters: two, or two for the generator and two for the rest
     "Splitter: generator and discriminator apart, and biases and layer norms from the others."
     groups = decay_groups(model)
@@ -21,6 +22,9 @@ def tower_groups(
     return [[p for p in group if (id(p) in main)==rest] for rest in (False,True) for group in groups]
 
 # %% ../../nbs/4_training/15_tower_rates.ipynb #182a09a0
-def tower_factors(cfg:OptimConfig=OptimConfig()) -> tuple:
+def tower_factors(
+    cfg:TrainConfig, # may have a rate for the generator
+    lr:float, # peak rate of the others
+) -> tuple: # a number for each group of `tower_groups`
     "By what the rate of each group is multiplied."
-    return (1.,) if cfg.generator_lr is None else (cfg.generator_lr/cfg.lr,)*2+(1.,)*2
+    return (1.,) if cfg.generator_lr is None else (cfg.generator_lr/lr,)*2+(1.,)*2
