@@ -44,10 +44,10 @@ def test_names_are_defined():
         assert [l for l in out.getvalue().splitlines() if not any(f"'{m}' imported but unused" in l for m in side_effects)]==[]
 
 def test_outputs_are_clean():
-    "Stored outputs show no path of a machine, no warning and no traceback."
+    "Stored outputs show no path of a machine, no warning, no traceback and no progress bar."
     for nb in nbs:
         out = json.dumps([c.get('outputs', []) for c in cells(nb)])
-        assert not re.search(r'/(root|home|tmp|Users)/|Warning|Traceback', out), nb.name
+        assert not re.search(r'/(root|home|tmp|Users)/|Warning|Traceback|<progress|\[\d+/\d+ \d\d:\d\d', out), nb.name
 
 def test_outputs_are_stored():
     "Every notebook with code shows what it gives."
@@ -60,6 +60,14 @@ def test_figures_have_files():
     text = (root/'README.md').read_text()
     for k in ('mask_accuracy','disc_auc','probe_auc'):
         for s in r['seeds']: assert f"{s['valid'][k]:.3f}" in text, (k, s['seed'])
+    order = next(p for p in json.loads((root/'results'/'slips.json').read_text())['ways']['discriminator']['pairs'] if p['phenomenon']=='order')
+    assert f"swapped in {order['accuracy']:.0f} % of pairs" in text
+    runs = json.loads((root/'results'/'first_minutes.json').read_text())['runs']
+    def best(start): # mean over seeds, of the best of three rates
+        rates = {r['lr'] for r in runs}
+        of = lambda lr: [r['accuracy'] for r in runs if (r['task'],r['rows'],r['start'],r['lr'])==('word_order',1000,start,lr)]
+        return max(sum(of(lr))/len(of(lr)) for lr in rates)
+    assert f"{best('pretrained'):.0f} % of new ones" in text and f"a random start gets {best('random'):.0f} %" in text
 
 def test_speed_has_file():
     "What the README says of speed is in its file."
