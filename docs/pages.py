@@ -132,8 +132,10 @@ class Notebook:
         links, # turns names in backticks into links
     ) -> list: # cells
         "Text with links; exported cells as documentation and folded source; of the hidden cells those among the checks, folded."
-        out,checks = [],False
+        out,checks,above = [],False,''
         for c in self.cells:
+            if c.cell_type=='code': describe_pictures(c, above)
+            else: above = c.source
             if c.cell_type=='markdown':
                 if c.source.startswith('## '): checks = c.source.startswith('## Checks')
                 if c is self.cells[0] and self.caption!='Start': c.source = re.sub(r'(\n\n> .+\n?)', lambda m: m[0]+self.about()+'\n', c.source, count=1)
@@ -149,6 +151,16 @@ def natural_size(
     for o in c.get('outputs', []): o.get('metadata', {}).pop('image/png', None)
     return c
 
+def describe_pictures(
+    c, # code cell, with its outputs
+    above:str, # Markdown of the cell above
+) -> None:
+    "Say what a picture shows to those who cannot see it: the words of `fig-alt`, else the last paragraph above."
+    if not any(k.startswith('image/') for o in c.get('outputs', []) for k in o.get('data', {})): return
+    words = ' '.join(c.directives_.get('fig-alt:', [])) or re.sub(r'\[([^\]]*)\]\([^)]*\)', r'\1', above.strip().split('\n\n')[-1])
+    alt = re.sub(r'[`*$#|"]', '', words).strip()
+    c.metadata = {**(c.get('metadata') or {}), 'mystnb':dict(image=dict(alt=alt[:400]))}
+
 def code_cells(
     c, # cell with a directive
     module:str, # of its notebook
@@ -159,9 +171,8 @@ def code_cells(
     if all(isinstance(o, (ast.Import,ast.ImportFrom)) for o in ast.parse(source).body): return []
     defined = definitions(source) if 'export' in c.directives_ else []
     c.source = source
-    if 'echo:' in c.directives_: c.metadata = dict(tags=['remove-input']) # the picture is for readers, the code that draws it is not
-    elif 'hide' in c.directives_: c.metadata = dict(tags=['hide-cell'])
-    elif defined: c.metadata = dict(tags=['hide-input'])
+    tag = 'remove-input' if 'echo:' in c.directives_ else 'hide-cell' if 'hide' in c.directives_ else 'hide-input' if defined else ''
+    if tag: c.metadata = {**(c.get('metadata') or {}), 'tags':[tag]} # without `echo` the picture is for readers, the code that draws it is not
     comments = {t.start[0]:t.string.lstrip('# ') for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type==tokenize.COMMENT}
     anchor = lambda n: f'<span id="{n.lower()}"></span>\n\n' # the place that nbdev's own index of names speaks of
     return [*(mk_cell(anchor(n)+document(n, o, comments, module, links), 'markdown') for n,o in defined), c]

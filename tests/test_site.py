@@ -36,6 +36,11 @@ def browser():
 
 # -- Without a browser
 
+def test_pictures_have_words(site):
+    "Every picture says what it shows to those who cannot see it."
+    for name in names:
+        for alt in re.findall(r'<img[^>]* alt="([^"]*)"', (site[0]/f'{name}.html').read_text()): assert len(alt)>12 and '_images' not in alt, (name, alt)
+
 def test_sections_come_from_names():
     "A new notebook finds its place by its folder."
     expected = {'tutorials/first':'Tutorials', 'howto/x':'How to', '1_text/03b_new':'Text', '13_new':'Common parts', '4_training/60_new':'Training',
