@@ -33,6 +33,7 @@ html_static_path = ['static']
 html_css_files = ['site.css']
 html_favicon = 'static/icon.svg'
 html_copy_source = html_show_sphinx = False
+html_search_scorer = str(Path(__file__).parent/'scorer.js')
 html_math_renderer = 'mathml'
 repository = dict(name='Repository', url=cfg['git_url'], html='Repository', **{'class':''})
 html_theme_options = dict(top_of_page_buttons=[], footer_icons=[repository]) # on every page

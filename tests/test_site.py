@@ -143,6 +143,19 @@ def test_every_page(site, browser, width, scheme):
     context.close()
 
 @needs_browser
+def test_search_finds_the_page(site, browser):
+    "What people search for leads to the page about it first."
+    wanted = {'resume':'howto/resume', 'GPU':'howto/gpu', 'own text':'tutorials/own_text', 'SQuAD':'howto/answer_questions', 'export':'howto/export',
+        'sentence-transformers':'howto/sentence_transformers', 'speed':'explain/speed'}
+    page = browser.new_page()
+    for query,name in wanted.items():
+        page.goto(f'{site[0].as_uri()}/search.html?q={query}')
+        first = page.locator('ul.search li a').first
+        first.wait_for(timeout=20_000)
+        assert first.get_attribute('href').startswith(f'{name}.html'), query
+    page.close()
+
+@needs_browser
 @pytest.mark.parametrize('served', [True,False])
 def test_search(site, browser, served):
     "The search finds a class, served or opened as a file."
