@@ -16,7 +16,7 @@ from .labels import check_valid
 from .rows import Split, Task, TaskData
 from .spans import are_spans, refuse_odd_tag
 from .tables import Table, from_memory
-from .tag import Tag
+from .tag import Tag, list_column
 
 # %% ../../nbs/6_tasks/25_tag_tasks.ipynb #abb96bba
 _scores = ('entity_f1','conlleval_f1','accuracy')
@@ -76,7 +76,7 @@ def choose_lists(
 # %% ../../nbs/6_tasks/25_tag_tasks.ipynb #1b6a40f4
 def refuse_numbers(table:Table, words:str) -> None: # `words` is the column that has been guessed
     "Refuse a column that only numbers the words of each sentence."
-    if not all(re.fullmatch(r'\d+([-.]\d+)?', str(w)) for ws in table.columns[words] for w in ws): return
+    if not all(re.fullmatch(r'\d+([-.]\d+)?', w) for ws in list_column(table, words) for w in ws): return
     others = ', '.join(c for c in list_columns(table) if c!=words)
     raise ValueError(f"{table.name}: column {words!r} numbers the words: pass text= and label=, names of two of the columns {others}; "
         "CoNLL-U is read by itself from a file named .conllu")
@@ -110,9 +110,9 @@ def own_tag_task(
 # %% ../../nbs/6_tasks/25_tag_tasks.ipynb #456c2667
 def _task(table, words, tags, metric):
     "The row of the table of tasks."
-    lists = [(ts,where) for ts,where in zip(table.columns[tags], table.locations) if isinstance(ts, (list,tuple,np.ndarray))]
-    if lists: refuse_odd_tag(*zip(*lists))
-    spans = are_spans([ts for ts,_ in lists])
+    lists = list_column(table, tags)
+    refuse_odd_tag(lists, table.locations)
+    spans = are_spans(lists)
     usual = _scores if spans else ('accuracy',)
     if metric not in (None,*usual): raise ValueError(f"metric={metric!r} is unknown for these tags: choose {', '.join(usual)}")
     metrics = (metric,*(m for m in usual if m!=metric)) if metric else usual
