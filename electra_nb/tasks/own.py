@@ -33,12 +33,14 @@ formats = {**readers, **conll_readers, '.tsv':read_tsv, '.json':read_squad} # en
 @dataclass(frozen=True)
 class OwnRows:
     "How rows of one's own are taken as rows of a kind."
-    fits:Callable # `Table` -> whether it looks like rows of this kind
+    fits:Callable # (`Table`, name of the column of labels or None) -> whether it looks like rows of this kind
     task:Callable # (training `Table`, and `own_data`'s other arguments by name) -> `TaskData`
     rows:Callable # (labelled `Table`, `Task` of a saved model) -> rows
 
-own_kinds = dict(answer=OwnRows(has_questions, question_task, question_own_rows), tag=OwnRows(is_tagged, own_tag_task, tag_rows),
-    classify=OwnRows(lambda table: True, table_task, partial(table_rows, any_scale=True)))
+def _asks(table, label): return label is None and has_questions(table)
+
+own_kinds = dict(answer=OwnRows(_asks, question_task, question_own_rows), tag=OwnRows(lambda table,label: is_tagged(table), own_tag_task, tag_rows),
+    classify=OwnRows(lambda table,label: True, table_task, partial(table_rows, any_scale=True)))
 
 # %% ../../nbs/6_tasks/20_own.ipynb #53781fda
 def own_data(
@@ -49,7 +51,7 @@ def own_data(
 ) -> TaskData:
     "A task of one's own rows, of the kind that they look like."
     train,*others = [None if o is None else read_table(o, formats) for o in (data,dev,test)]
-    kind = next(k for k in own_kinds.values() if k.fits(train))
+    kind = next(k for k in own_kinds.values() if k.fits(train, options.get('label')))
     return kind.task(train, *others, **options)
 
 # %% ../../nbs/6_tasks/20_own.ipynb #95efb73d
