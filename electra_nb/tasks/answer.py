@@ -76,7 +76,7 @@ def features(self:Answer, rows:QuestionRows, tok, cfg, train:bool=False) -> Wind
     "Windows of contexts; `cfg` has the settings of a fine-tuning."
     feats = Windows(rows, tok, cfg.max_len or self.task.max_len, cfg, train)
     if feats.n_long: logger.info(f"{feats.n_long:,} of {len(rows):,} questions exceed max_question={cfg.max_question} ids and are cut")
-    if train and rows.lost: logger.info(f"{rows.lost} cannot be trained on")
+    if train and rows.lost: logger.info(f"{next(iter(rows.lost.values()))} ({len(rows.lost)} such question(s)) cannot be trained on")
     return feats
 
 # %% ../../nbs/6_tasks/37_answer.ipynb #cee0eaa5

@@ -64,15 +64,15 @@ def best_texts(
 
 # %% ../../nbs/6_tasks/34_answer_spans.ipynb #7d2b9dda
 def _ranked(feats, beam, allowed):
-    "Row -> (window, first token, last token, score) of its spans, best first."
+    "For each row, (first token, last token, score) of its spans, best first; they stay arrays until it is the row's turn."
     n,i,j = allowed.nonzero()
     score = beam.start_score[n,i]+beam.end_score[n,i,j]
     rows = feats.row[n]
     order = np.lexsort((np.arange(len(n)), -score, rows))
     first,last = (at[order]-feats.n_a[n[order]]+feats.begin[n[order]] for at in (beam.start[n,i],beam.end[n,i,j]))
     bounds = np.searchsorted(rows[order], np.arange(len(feats.rows)+1))
-    spans = list(zip(first.tolist(), last.tolist(), score[order].tolist()))
-    return [spans[a:b] for a,b in zip(bounds, bounds[1:])]
+    columns = first,last,score[order]
+    return (zip(*(c[a:b].tolist() for c in columns)) for a,b in zip(bounds, bounds[1:]))
 
 def find_answers(
     feats:Windows, # n windows

@@ -9,17 +9,25 @@ __all__ = ['conll_readers', 'sentence_lines', 'check_columns', 'read_conll', 're
 import re
 from .tables import Table
 from ..text.reading import read_lines
+from itertools import dropwhile
 from pathlib import Path
 
 # %% ../../nbs/6_tasks/21_conll.ipynb #151e3068
-def _cells(line): return line.split('\t') if '\t' in line else re.split(' +', line.strip(' '))
+def _cells(line): return [c.strip(' ') for c in line.split('\t')] if '\t' in line else re.split(' +', line.strip(' '))
+
+def _without_comments(lines):
+    "None for each comment, where all words have tabs; else the lines as they are."
+    words = [l for l in lines if l.strip() and not l.startswith(('#','-DOCSTART-'))]
+    if not all('\t' in l for l in words): return lines
+    return [None if l.startswith('#') and '\t' not in l else l for l in lines]
 
 def sentence_lines(
     path:Path, # UTF-8; .gz, .bz2, .xz and .zst are decompressed
 ) -> list: # for each sentence, (line number, cells) of its words
     "The words of each sentence, with all their columns."
     found = [[]]
-    for i,line in enumerate(read_lines(path, cut_long=False), 1):
+    for i,line in enumerate(_without_comments(list(read_lines(path, cut_long=False))), 1):
+        if line is None: continue
         if line.strip(): found[-1].append((i,_cells(line)))
         elif found[-1]: found.append([])
     return [s for s in found if s]
@@ -27,9 +35,9 @@ def sentence_lines(
 # %% ../../nbs/6_tasks/21_conll.ipynb #5ca53359
 def check_columns(sentences:list, name:str) -> list: # the same, without comments and markers of documents
     "Refuse a line with another number of columns than the first."
-    count = next((len(cells) for s in sentences for _,cells in s if cells[0][0] not in '#-'), 0)
-    def no_word(at, cells): return cells[0]=='-DOCSTART-' or (at==0 and cells[0].startswith('#') and len(cells)!=count)
-    kept = [[(i,cells) for at,(i,cells) in enumerate(s) if not no_word(at, cells)] for s in sentences]
+    count = next((len(cells) for s in sentences for _,cells in s if not cells[0].startswith(('#','-'))), 0)
+    def is_comment(o): return o[1][0].startswith('#') and len(o[1])!=count
+    kept = [[o for o in dropwhile(is_comment, s) if o[1][0]!='-DOCSTART-'] for s in sentences]
     for i,cells in (o for s in kept for o in s):
         if len(cells)!=count:
             raise ValueError(f"{name}:{i}: {len(cells)} column(s), but the first word has {count}: "

@@ -6,8 +6,9 @@
 __all__ = ['word_splitter', 'align', 'join_pieces', 'answer_finder', 'plain_text']
 
 # %% ../../nbs/6_tasks/33_final_text.ipynb #e20c21b0
+import unicodedata
 from collections.abc import Callable
-from .windows import Context
+from .windows import Context, unspaced
 from functools import cache
 from transformers import PreTrainedTokenizerFast
 
@@ -47,6 +48,7 @@ def join_pieces(
     "The words of WordPieces, between blanks."
     return ' '.join(' '.join(pieces).replace(' ##', '').replace('##', '').split())
 
+# %% ../../nbs/6_tasks/33_final_text.ipynb #c7a8a256
 def answer_finder(
     tok:PreTrainedTokenizerFast, # of the encoder
 ) -> Callable: # (context, first token, last token) -> text, (first, last+1) character
@@ -55,11 +57,18 @@ def answer_finder(
     split = word_splitter(tok)
     def find(c, a, b):
         words = c.words[c.word[a]:c.word[b]+1]
+        if unspaced(words, int(c.first[a]), int(c.last[b])): return _with_marks(c, a, b)
         original = ' '.join(c.text[i:j] for i,j in words)
         places = [k for i,j in words for k in range(i, j+1)] # of each letter, and of the blank after each word
         i,j = align(join_pieces(tok.convert_ids_to_tokens(c.ids[a:b+1].tolist())), original, split)
         return original[i:j],(places[i],places[j-1]+1)
     return find
+
+def _with_marks(c, a, b):
+    "The characters of a run of tokens, and the accents after it that the tokenizer has removed."
+    i,j = int(c.first[a]),int(c.last[b])
+    while j<len(c.text) and unicodedata.category(c.text[j])=='Mn': j += 1
+    return c.text[i:j],(i,j)
 
 def plain_text(c:Context, a:int, b:int):
     "The characters of a run of tokens."

@@ -24,7 +24,7 @@ from xxhash import xxh3_64_intdigest
 # %% ../../nbs/6_tasks/13_labels.ipynb #c9c5424d
 _label_names = 'label labels class category target sentiment stars rating score topic intent gold_label y'.split()
 _pair_names = (('sentence1','sentence2'),('premise','hypothesis'),('question1','question2'),('text_a','text_b'),('text1','text2'),
-    ('question','sentence'),('question','answer'))
+    ('question','sentence'),('question','context'),('question','answer'))
 _text_names = 'text sentence review content body comment message question document title'.split()
 
 def n_words(values): return np.mean([len(v.split()) if isinstance(v, str) else 0 for v in values[:500]] or [0])

@@ -146,6 +146,7 @@ def from_hub(
     from datasets import load_dataset
     task = tasks[name]
     repo,data = repo or task.repo,TaskData(name, task, {})
+    if not any(o.hub for o in task.splits.values()): raise ValueError(f"{name} is read from files: pass glue_dir=, the folder that holds them")
     where,_,revision = repo.partition('@')
     for s,o in ((s,o) for s,o in task.splits.items() if o.hub):
         config,_,split = o.hub.rpartition(':')

@@ -6,7 +6,7 @@
 __all__ = ['split_questions', 'question_task', 'question_own_rows']
 
 # %% ../../nbs/6_tasks/39_own_questions.ipynb #392e6c2d
-import re
+import numpy as np, re
 from ..commands import logger
 from .answer import Answer
 from .labels import dev_split
@@ -25,7 +25,9 @@ def split_questions(
     "Hold out contexts with all of their questions."
     if not (isinstance(share, (int,float)) and 0<share<=.5):
         raise ValueError(f"valid={share!r} is the share of contexts held out: pass a number above 0 and up to 0.5, such as 0.1")
-    held = dev_split(rows.contexts, [0]*len(rows), share)
+    ids,texts = {},[' '.join(c.casefold().split()) for c in rows.contexts]
+    groups = np.array([ids.setdefault(t, len(ids)) for t in texts])
+    held = dev_split(rows.contexts, [0]*len(rows), share, groups)
     if not held.any(): raise ValueError(f"{rows.source} has one context, so none can be held out: pass more, or a file with dev=")
     return dict(train=rows.take(~held), dev=rows.take(held))
 

@@ -10,8 +10,9 @@ __all__ = ['blanks', 'QuestionRows', 'find_words', 'word_range', 'is_there', 'sq
 import json, numpy as np, re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from ..files import hash_texts
 from .tables import Table
 from ..text.reading import read_lines
@@ -27,7 +28,7 @@ class QuestionRows:
     spans:list=None # (first, last+1) character of the answer to train on; None: no answer
     ids:list=None # names of the questions
     source:str='' # file or hub name; no folder
-    lost:str='' # a sentence about answers that are not at their places; empty: none
+    lost:dict=field(default_factory=dict) # id -> a sentence about its answer, if that is not at its place
     skipped:int=0 # rows left out
 
     def __len__(self): return len(self.questions)
@@ -43,7 +44,7 @@ class QuestionRows:
         "The rows where `at` (n,) is True."
         all_columns = self.questions,self.contexts,self.answers,self.spans,self.ids
         columns = [[o for o,k in zip(c, at) if k] if c else None for c in all_columns]
-        return QuestionRows(*columns, self.source)
+        return QuestionRows(*columns, self.source, {i:self.lost[i] for i in columns[-1] or () if i in self.lost}, self.skipped)
 
 # %% ../../nbs/6_tasks/30_questions.ipynb #1a2e6ebc
 blanks = ' \t\r\n\u202f'
@@ -75,7 +76,7 @@ def is_there(
     words = find_words(context)
     first,last = word_range(words, (start,start+len(text)))
     found = ' '.join(context[i:j] for i,j in words[first:last+1])
-    return ' '.join(text.split()).lower() in found.lower()
+    return ' '.join(text.split()).lower() in ' '.join(found.split()).lower()
 
 # %% ../../nbs/6_tasks/30_questions.ipynb #5f5ee472
 def _need(o, key, kind, where):
@@ -91,6 +92,8 @@ def _text(o, key, where):
     if _need(o, key, str, where).strip(): return o[key]
     raise ValueError(f"{where}.{key} is empty")
 
+def _id(value, place): return place if value is None or value!=value else str(value)
+
 # %% ../../nbs/6_tasks/30_questions.ipynb #6f222fd0
 def _squad_answers(qa, where):
     "The cell of the answers of a question; None where they are unknown."
@@ -99,8 +102,9 @@ def _squad_answers(qa, where):
     for i,a in enumerate(_need(qa, 'answers', list, where)):
         cell['text'].append(_text(a, 'text', f'{where}.answers[{i}]'))
         cell['answer_start'].append(_need(a, 'answer_start', int, f'{where}.answers[{i}]'))
+    impossible = qa.get('is_impossible') is not None and _need(qa, 'is_impossible', bool, where)
     if not cell['text'] and qa.get('is_impossible') is False: raise ValueError(f"{where}: no answers, but is_impossible is false")
-    return dict(text=[], answer_start=[]) if qa.get('is_impossible') else cell
+    return dict(text=[], answer_start=[]) if impossible else cell
 
 def squad_rows(
     content:dict, # of the file
@@ -114,7 +118,7 @@ def squad_rows(
             for k,qa in enumerate(_need(p, 'qas', list, at)):
                 where = f'{at}.qas[{k}]'
                 question = _text(qa, 'question', where)
-                yield where,str(qa.get('id', f'{i}-{j}-{k}')),question,context,_squad_answers(qa, where)
+                yield where,_id(qa.get('id'), f'{i}-{j}-{k}'),question,context,_squad_answers(qa, where)
 
 # %% ../../nbs/6_tasks/30_questions.ipynb #262c0db8
 def _mrqa_answers(qa, where):
@@ -125,8 +129,9 @@ def _mrqa_answers(qa, where):
     at = f'{where}.detected_answers[0]'
     spans = _need(spots[0], 'char_spans', list, at)
     if not (spans and isinstance(spans[0], list) and len(spans[0])==2): raise ValueError(f"{at}.char_spans: [[first, last]] was expected")
-    text = _text(spots[0], 'text', at)
-    return dict(text=[text], answer_start=[spans[0][0]], accepted=qa.get('answers') or [text])
+    text,accepted = _text(spots[0], 'text', at),qa.get('answers') and _need(qa, 'answers', list, where)
+    if not all(isinstance(t, str) for t in accepted or ()): raise ValueError(f"{where}.answers: texts were expected, found {accepted!r:.60}")
+    return dict(text=[text], answer_start=[spans[0][0]], accepted=accepted or [text])
 
 def mrqa_rows(
     table:Table, # the lines of the file, with the columns `context` and `qas`
@@ -138,7 +143,8 @@ def mrqa_rows(
         _text(line, 'context', where)
         for k,qa in enumerate(_need(line, 'qas', list, where)):
             at = f'{where}: qas[{k}]'
-            yield at,str(_need(qa, 'question', str, at) and qa.get('qid', f'{where}-{k}')),qa['question'],context,_mrqa_answers(qa, at)
+            question,answers = _need(qa, 'question', str, at),_mrqa_answers(qa, at)
+            yield (at,_id(qa.get('qid'), f'{where}-{k}'),question,context,*([answers] if answers else []))
 
 # %% ../../nbs/6_tasks/30_questions.ipynb #dc70a607
 def _cell(value, context, where):
@@ -158,13 +164,21 @@ def parse_json(text, where):
     except (ValueError,RecursionError) as e: raise ValueError(f"{where}: broken JSON ({e})") from None
 
 # %% ../../nbs/6_tasks/30_questions.ipynb #fc230214
+def _is_answer(value, context):
+    "Whether a cell is an answer as an object, in JSON, or in words of its context."
+    if not isinstance(value, str): return isinstance(value, (dict,list,tuple))
+    if value.lstrip().startswith('{'): return True
+    if not value.isascii(): return value in context
+    return bool(re.search(rf'(?<!\w){re.escape(value.strip())}(?!\w)', context, re.ASCII))
+
 def has_questions(table:Table) -> bool:
     "Whether a table has questions, contexts and answers."
     names = {c.lower():c for c in table.columns}
     if {'context','qas'}<=names.keys(): return True
     if not {'question','context'}<=names.keys() or names.keys().isdisjoint(('answers','answer')): return False
     pairs = zip(table.columns[names['context']], table.columns[names.get('answers') or names['answer']])
-    return any(not isinstance(a, str) or (a and a in str(c)) for c,a in pairs if a is not None)
+    found = [_is_answer(a, str(c)) for c,a in islice(pairs, 1000) if isinstance(a, (str,dict,list,tuple,int)) and a!='']
+    return sum(found)>len(found)/2
 
 # %% ../../nbs/6_tasks/30_questions.ipynb #e4dba2dc
 def table_questions(
@@ -178,7 +192,7 @@ def table_questions(
     for i,where in enumerate(table.locations):
         row = {k:columns[names[k]][i] for k in ('question','context')}
         question,context = (_text(row, k, where) for k in row)
-        key = str(columns[names['id']][i] if 'id' in names else i)
+        key = _id(columns[names['id']][i] if 'id' in names else None, str(i))
         yield (where,key,question,context,*([columns[answer][i]] if answer else []))
 
 # %% ../../nbs/6_tasks/30_questions.ipynb #5c1fa104
@@ -186,6 +200,11 @@ def _check_found(name, n, lost):
     "Refuse a table without questions, or with many answers that are not at their places."
     if not n: raise ValueError(f"{name} has no questions")
     if len(lost)>n//10: raise ValueError(f"{lost[0]} ({len(lost)} such questions of {n}). Places are counted in characters, from 0")
+
+def _check_known(name, answers):
+    "Refuse questions of which only some have answers."
+    n = answers.count(None)
+    if 0<n<len(answers): raise ValueError(f"{name}: {n} of {len(answers)} questions have no answers: give all, or none")
 
 def _lost(where, context, first):
     "A sentence on an answer that is not at its place; else empty."
@@ -197,18 +216,18 @@ def question_rows(
     table:Table, # with questions and contexts, or in MRQA's format
 ) -> QuestionRows:
     "The questions of a table, with their answers."
-    rows,lost,seen = [],[],set()
+    rows,lost,seen = [],{},set()
     for where,key,question,context,*cell in (mrqa_rows if 'qas' in table.columns else table_questions)(table):
         if key in seen: raise ValueError(f"{where}: the id {key!r} is there twice: each question needs its own")
         seen.add(key)
         accepted,first = _cell(cell[0], context, where) if cell else (None,None)
         why = _lost(where, context, first)
-        if why: lost.append(why)
+        if why: lost[key] = why
         rows.append((question,context,accepted,None if why or not first else (first[1],first[1]+len(first[0])),key))
-    _check_found(table.name, len(rows), lost)
+    _check_found(table.name, len(rows), [*lost.values()])
     questions,contexts,answers,spans,ids = map(list, zip(*rows))
-    why = f"{lost[0]} ({len(lost)} such question(s))" if lost else ''
-    return QuestionRows(questions, contexts, None if answers[0] is None else answers, spans, ids, table.name, why)
+    _check_known(table.name, answers)
+    return QuestionRows(questions, contexts, None if answers[0] is None else answers, spans, ids, table.name, lost)
 
 # %% ../../nbs/6_tasks/30_questions.ipynb #7a0e96de
 def read_squad(
@@ -220,7 +239,6 @@ def read_squad(
     if not found: raise ValueError(f"{name} has no questions")
     where,*columns = map(list, zip(*found))
     table = dict(zip(('id','question','context','answers'), columns))
-    n = table['answers'].count(None)
-    if n and n<len(where): raise ValueError(f"{name}: {n} of {len(where)} questions have no 'answers': give all, or none")
-    if n: table.pop('answers')
+    _check_known(name, table['answers'])
+    if None in table['answers']: table.pop('answers')
     return Table(table, where, name)

@@ -20,8 +20,8 @@ squad2 = replace(squad1, repo='rajpurkar/squad_v2',
 
 def mrqa_task(name:str) -> Task:
     "A set of MRQA, in a folder of its own with the original code's names of files, or those of MRQA."
-    splits = {s:Split(f'{s}.jsonl|{name}-{s}.jsonl', 'train' if s=='train' else 'validation') for s in ('train','dev')}
-    return replace(squad1, folder=name.lower(), repo='mrqa', splits=splits)
+    splits = {s:Split(f'{s}.jsonl|{name}-{s}.jsonl', '') for s in ('train','dev')}
+    return replace(squad1, folder=name.lower(), repo='', splits=splits)
 
 question_tasks = dict(squad=squad1, squad2=squad2,
     **{k.lower():mrqa_task(k) for k in ('NewsQA','NaturalQuestions','TriviaQA','SearchQA')})

@@ -26,8 +26,10 @@ def list_column(table:Table, column:str) -> list:
     "A column whose cells are lists of strings; other cells are refused."
     if column not in table.columns: raise ValueError(f"{table.name}: no column {column!r}; columns there: {', '.join(table.columns)}")
     for v,where in zip(table.columns[column], table.locations):
-        if not (isinstance(v, (list,tuple,np.ndarray)) and len(v) and all(isinstance(w, str) and w.strip() for w in v)):
+        if not (isinstance(v, (list,tuple,np.ndarray)) and len(v) and all(isinstance(w, str) for w in v)):
             raise ValueError(f"{where}: a list of words or tags was expected in column {column!r}, found {v!r:.60}")
+        blank = next((i for i,w in enumerate(v, 1) if not w.strip()), None)
+        if blank: raise ValueError(f"{where}: word {blank} in column {column!r} is blank ({v[blank-1]!a}): delete it and its tag")
     return [list(v) for v in table.columns[column]]
 
 def check_known(tags:list, labels:tuple, where:list) -> None:
