@@ -100,3 +100,13 @@ def test_callbacks_leave_run():
     for c in classes:
         kept = {n.attr for n in ast.walk(c) if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Store)} | {n.name for n in c.body if isinstance(n, ast.FunctionDef)}
         assert 'run' not in kept, c.name
+
+def test_notebooks_leave_no_settings():
+    "One process tests several notebooks: the log's level and the cache are left as they were found."
+    for nb in nbs:
+        sources = [''.join(c['source']) for c in cells(nb) if c['cell_type']=='code']
+        lines = [l for s in sources if '#| export' not in s and '#| eval: false' not in s for l in s.splitlines()]
+        levels = [l for l in lines if l.startswith('logger.setLevel')]
+        assert not levels or levels[-1]=="logger.setLevel('INFO')", nb
+        caches = [l for l in lines if l.startswith('os.environ') and 'ELECTRA_NB_CACHE' in l]
+        assert all('mkdtemp()' in l or "str(home/'cache')" in l for l in caches), nb
