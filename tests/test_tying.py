@@ -1,4 +1,4 @@
-"What the towers share: nothing, their embeddings, or the whole encoder."
+"What the towers share: nothing, their embeddings, these with a difference, or the whole encoder."
 import pytest, torch
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoModelForPreTraining
@@ -12,7 +12,7 @@ from test_objectives import StopAt, timeless
 
 docs = tiny_text.split('\n\n')
 settings = dict(corpus=docs, steps=20, bs=4, max_len=32, eval_every=10, log_every=5, save_every=10, device='cpu', threads=1)
-ties = ('none','embeddings','all')
+ties = ('none','embeddings','disentangled','all')
 shape = dict(hidden_size=32, n_layers=2, n_heads=2, embedding_size=16, max_positions=64, dropout=0., attention_dropout=0.)
 
 def names(tower, params): return {n for n,p in tower.named_parameters() if any(p is q for q in params)}
@@ -24,7 +24,7 @@ def test_which_tensors_are_shared(tie):
     shared = names(gen, list(disc.parameters()))
     embeddings = {n for n,_ in gen.named_parameters() if n.startswith('electra.embeddings.')}
     encoder = {n for n,_ in gen.named_parameters() if n.startswith('electra.')}
-    assert shared==dict(none=set(), embeddings=embeddings, all=encoder)[tie]
+    assert shared==dict(none=set(), embeddings=embeddings, disentangled=set(), all=encoder)[tie]
     assert len(embeddings)==5 and gen.generator_lm_head.weight is gen.get_input_embeddings().weight
     widths = gen.config.hidden_size,disc.config.hidden_size
     assert widths==((32,32) if tie=='all' else (8,32)), 'the whole encoder can only be shared at equal sizes'
@@ -44,10 +44,10 @@ def test_gradients(tie):
     of_gen,of_disc,of_both = gradients(1., 0.), gradients(0., 5.), gradients(1., 5.)
     touched = lambda grads, tower: {n for n,p in tower.named_parameters() if any(p is q for m,q in model.named_parameters() if grads[m].any())}
     assert all(torch.allclose(of_both[n], of_gen[n]+of_disc[n], atol=1e-6) for n in of_both)
-    part = dict(none='nothing', embeddings='electra.embeddings.', all='electra.')[tie]
+    part = dict(none='nothing', embeddings='electra.embeddings.', disentangled='nothing', all='electra.')[tie]
     assert {n for n in touched(of_gen, model.discriminator) if not n.startswith(part)}==set()
     assert {n for n in touched(of_disc, model.generator) if not n.startswith(part)}==set()
-    if tie!='none': assert touched(of_gen, model.discriminator) and touched(of_disc, model.generator)
+    if tie in ('embeddings','all'): assert touched(of_gen, model.discriminator) and touched(of_disc, model.generator)
 
 @pytest.mark.parametrize('tie', ties)
 def test_a_run(tie, tmp_path):
@@ -62,8 +62,9 @@ def test_a_run(tie, tmp_path):
     common = [k for k in whole['generator'] if k in whole['discriminator'] and whole['generator'][k].shape==whole['discriminator'][k].shape]
     same = {k for k in common if torch.equal(whole['generator'][k], whole['discriminator'][k])}
     moved = {k for k in same if 'LayerNorm' not in k and not k.endswith('bias')} # both towers begin with ones and zeros
-    assert (tie!='none')==bool(moved) and shared<=same
+    assert (tie in ('embeddings','all'))==bool(moved) and shared<=same
     gen,disc = (c.from_pretrained(tmp_path/'whole'/t) for c,t in ((AutoModelForMaskedLM,'generator'),(AutoModelForPreTraining,'discriminator')))
+    assert not any('parametrizations' in k for k in whole['discriminator'])
     for tower,module in (('generator',gen),('discriminator',disc)):
         state = module.state_dict()
         assert all(torch.equal(v, state[k]) for k,v in whole[tower].items())

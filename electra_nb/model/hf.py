@@ -8,6 +8,7 @@ __all__ = ['quiet_hf', 'save_tower', 'save_models', 'untrusted_config', 'read_co
 # %% ../../nbs/2_model/05_hf.ipynb #542de1c8
 import json, torch
 from contextlib import contextmanager
+from .disentangled import folder_state
 from .towers import tie_towers
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
@@ -35,7 +36,7 @@ def save_tower(
     tok=None, # tokenizer to save beside the weights
 ) -> None:
     "Save a tower for `transformers`, with the permissions of the umask."
-    with quiet_hf(): model.save_pretrained(folder)
+    with quiet_hf(): model.save_pretrained(folder, state_dict=folder_state(model))
     if tok is not None: tok.save_pretrained(folder)
     usual = (Path(folder)/'config.json').stat().st_mode # Python's own files have it, those of safetensors are for the owner alone
     for f in Path(folder).iterdir():

@@ -71,7 +71,7 @@ def lexical_start(
     special:list, # ids of special tokens
 ) -> None:
     "Let the word vectors of all towers begin with what neighbours tell."
-    tables = {id(t.get_input_embeddings().weight):t.get_input_embeddings().weight for t in towers.values()}
+    tables = {id(w):w for w in (t.get_input_embeddings().weight for t in towers.values()) if w.is_leaf} # no sums (`model.disentangled`)
     info = ppmi(sampled_counts(ids, len(next(iter(tables.values()))), special))
     for table in tables.values():
         units = table.any(0).nonzero()[:,0] # the others belong to positions

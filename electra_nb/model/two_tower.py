@@ -7,8 +7,9 @@ __all__ = ['one_way_biases', 'OneWay', 'TwoTowerConfig', 'TwoTowerGenerator', 'c
 
 # %% ../../nbs/2_model/08_two_tower.ipynb #3ac490b5
 import torch, torch.nn.functional as F
+from dataclasses import replace
 from .forward import attention_bias, layer_forward
-from .towers import ModelConfig, electra_configs, get_models, initialize, share_embeddings
+from .towers import ModelConfig, electra_configs, get_models, initialize, tie_embeddings
 from torch import Tensor, nn
 from transformers import ElectraConfig
 from transformers.models.electra.modeling_electra import ElectraEmbeddings, ElectraEncoder
@@ -73,7 +74,7 @@ def check_two_tower(cfg:ModelConfig) -> None:
     "Refuse what a generator of two towers cannot share."
     if cfg.tie!='all': return
     raise ValueError("tie='all': a generator of two towers has no encoder that the discriminator could share; choose "
-        "'embeddings' or 'none'")
+        "'embeddings', 'disentangled' or 'none'")
 
 def two_tower_models(
     cfg:ModelConfig=ModelConfig(), # shape, tying, initial values
@@ -82,9 +83,9 @@ def two_tower_models(
 ) -> tuple: # generator of two towers, discriminator
     "Both, tied and with initial values."
     check_two_tower(cfg)
-    _,disc = get_models(cfg, vocab_size, pad_id)
+    _,disc = get_models(replace(cfg, tie='none' if cfg.tie=='none' else 'embeddings'), vocab_size, pad_id)
     gen_cfg,_ = electra_configs(cfg, vocab_size, pad_id)
     gen = TwoTowerGenerator(TwoTowerConfig(**gen_cfg.to_dict()))
     initialize(gen, cfg)
-    if cfg.tie=='embeddings': share_embeddings(gen, disc)
+    tie_embeddings(gen, disc, cfg.tie, fresh=True)
     return gen,disc

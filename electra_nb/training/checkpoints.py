@@ -12,6 +12,7 @@ import json, os, random, re, shutil, warnings
 import numpy as np, torch
 from contextlib import contextmanager
 from ..files import verify_folder, remove_folder, atomic_folder
+from ..model.disentangled import folder_state, load_folder_state
 from ..model.hf import save_tower
 from pathlib import Path
 from safetensors.torch import load_file, save_file
@@ -109,7 +110,7 @@ def own_state(
     model:torch.nn.Module, # with `parts`, its towers by name
 ) -> dict: # tensors by name
     "What a model keeps beside its towers."
-    held = {id(v) for tower in model.parts.values() for v in tower.state_dict(keep_vars=True).values()}
+    held = {id(v) for tower in model.parts.values() for v in folder_state(tower).values()}
     return {k:v for k,v in model.state_dict(keep_vars=True).items() if id(v) not in held}
 
 # %% ../../nbs/4_training/03_checkpoints.ipynb #e5d4547a
@@ -178,7 +179,7 @@ def load_towers(
     for name,tower in model.parts.items():
         weights = load_file(Path(path)/name/'model.safetensors')
         check_finite(weights, f'{path}, {name}')
-        missing,unexpected = tower.load_state_dict(weights, strict=False)
+        missing,unexpected = load_folder_state(tower, weights)
         missing = [k for k in missing if k!='generator_lm_head.weight']
         if missing or unexpected:
             raise ValueError(f"{path}: {name} does not fit this model (missing {missing[:3]}, unexpected {unexpected[:3]})")
