@@ -79,10 +79,15 @@ def test_another_objective(home):
     plain,compiled = both(home, 'mlm', objective='mlm')
     assert close(plain, compiled) and (compiled/'encoder').exists() and not (compiled/'discriminator').exists()
 
-@pytest.mark.parametrize('name', ['two_stage', 'adversarial'])
+@pytest.mark.parametrize('name', ['two_stage', 'fast_electra', 'adversarial'])
 def test_other_ways_to_train(home, name):
     "A tower is frozen in the middle of a run; the loss of another reads the discriminator's verdicts."
     plain,compiled = both(home, name, objective=name)
+    assert close(plain, compiled)
+
+def test_disentangled_embeddings(home):
+    "The discriminator's embeddings are a sum that is computed in each step."
+    plain,compiled = both(home, 'disentangled', tie='disentangled')
     assert close(plain, compiled)
 
 class StopAt(Callback):

@@ -14,6 +14,7 @@ from electra_nb import diagnose, open_run, plan, pretrain
 from electra_nb.model.towers import ModelConfig
 from electra_nb.objectives.contract import Curve, Panel
 from electra_nb.objectives.masking import MaskConfig, mask_prob_at, mask_tokens, n_used
+from electra_nb.objectives.sampling import SampleConfig, temperature_at
 from electra_nb.objectives.mlm import MLM, MLMEval, MLMLoss, MLMModel
 from electra_nb.objectives.rtd import MaskTokens
 from electra_nb.objectives.table import get_objective, objectives
@@ -151,6 +152,19 @@ def test_falling_share_of_masks(tmp_path):
     learn = pretrain(**own, out=tmp_path/'whole', cbs=[Count()])
     assert len(seen)==30 and all(equal for equal,_ in seen.values()) and seen[1][1]>3*seen[30][1]
     assert learn.evaluation['slots']<=3*len(learn.dls.valid.examples) and learn.mask_tokens.prob()==pytest.approx(.1)
+    for n in (7,99): pretrain(**own, out=tmp_path/'broken', cbs=[StopAt(n)])
+    assert timeless(tmp_path/'whole')==timeless(tmp_path/'broken')
+
+def test_falling_temperature(tmp_path):
+    "Draws have the temperature of their step, evaluations that of the end, and a run that was stopped goes on exactly."
+    cfg,seen = SampleConfig(start_temperature=3., temperature_decay=.2),[]
+    class Count(Callback):
+        order = 60
+        def after_step(self): seen.append((self.sample_tokens.now.item(),temperature_at((self.learn.steps.done-1)/30, cfg)))
+    own = dict(settings, objective='electra', start_temperature=3., temperature_decay=.2, cache=tmp_path/'cache')
+    learn = pretrain(**own, out=tmp_path/'whole', cbs=[Count()])
+    assert len(seen)==30 and all(found==pytest.approx(wanted, rel=1e-6) for found,wanted in seen) and seen[0][0]==3.
+    assert learn.sample_tokens.temperature()==pytest.approx(temperature_at(1., cfg))
     for n in (7,99): pretrain(**own, out=tmp_path/'broken', cbs=[StopAt(n)])
     assert timeless(tmp_path/'whole')==timeless(tmp_path/'broken')
 

@@ -12,7 +12,7 @@ from ..model.towers import ModelConfig, electra_configs, get_models
 from .contract import encoder_flops, generator_settings
 from .rtd import RTD, RTDModel
 from .rtd_metrics import RTDEval
-from .sampling import Proposal
+from .sampling import Proposal, temperature_settings
 from fastai.callback.core import Callback
 from torch import nn
 
@@ -67,7 +67,7 @@ class UniformRTD(RTD):
     panels,headline,healthy = (RTD.panels[0],RTD.panels[2]),staticmethod(fixed_headline),staticmethod(fixed_healthy)
     tiles = {k:v for k,v in RTD.tiles.items() if v not in _of_generator}
     table = tuple(k for k in RTD.table if k not in _of_generator) # columns of fastai's table
-    without = ('keep_prob','random_prob','gen_weight',*generator_settings,'temperature')
+    without = ('keep_prob','random_prob','gen_weight',*generator_settings,*temperature_settings)
     model,evaluation = FixedModel,FixedEval
 
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
@@ -85,7 +85,7 @@ class UniformRTD(RTD):
 class UnigramRTD(UniformRTD):
     "Replaced token detection where words are drawn by their frequency (paper §3.2)."
     words = 'replaced-token detection with words by frequency'
-    without = UniformRTD.without[:-1]
+    without = UniformRTD.without[:-len(temperature_settings)]
     def __call__(self, towers, tok):
         args = super().__call__(towers, tok)
         return dict(args, cbs=[*args['cbs'],UseFrequencies()])

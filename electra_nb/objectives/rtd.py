@@ -17,7 +17,7 @@ from .contract import Curve, Panel, encoder_flops, share_done, table_metrics, we
 from .mask_units import continues_word
 from .masking import MaskConfig, mask_prob_at, mask_tokens, n_slots
 from .rtd_metrics import RTDEval, judged_tokens
-from .sampling import SampleConfig, SampledModel, sample_tokens
+from .sampling import SampleConfig, SampledModel, sample_tokens, temperature_at
 from .show import rtd_rows
 from ..settings import Settings
 from fastai.callback.core import Callback
@@ -130,9 +130,22 @@ class SampleTokens(Callback):
     "Install the rule by which the generator's guesses become replacements."
     def __init__(self,
         cfg:SampleConfig=SampleConfig(), # how to draw
-    ): self.cfg = cfg
-    def after_create(self): self.learn.model.sample = partial(sample_tokens, cfg=self.cfg)
+        begins:float=0., # share of the training after which a temperature begins to fall
+    ): self.cfg,self.begins,self.now = cfg,begins,None
+
+    def after_create(self):
+        if self.cfg.start_temperature is not None and self.now is None:
+            self.now = torch.tensor(self.temperature(), device=next(self.model.parameters()).device)
+        self.learn.model.sample = partial(sample_tokens, cfg=self.cfg, now=self.now)
     before_fit = before_validate = after_create
+
+    def temperature(self):
+        "That of now; evaluations have that of the end, so that they can be compared."
+        done = share_done(self.learn) if self.training else 1.
+        return temperature_at(max(0., done-self.begins)/(1-self.begins), self.cfg)
+
+    def before_batch(self):
+        if self.now is not None: self.now.fill_(self.temperature())
 
 # %% ../../nbs/3_objectives/07_rtd.ipynb #a13b18a9
 class RTDLoss(Callback):
@@ -192,6 +205,7 @@ class RTD:
     rules = None # of the diagnosis: all
     legend = dict(detected='noticed', missed='not noticed', alarm='original, suspected') # of guesses in a text
     model,loss_func,evaluation = RTDModel,JointLoss,RTDEval # a variant has others
+    begins = 0. # share of the training after which a temperature begins to fall
 
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
         "Both towers, tied and with initial values."
@@ -202,7 +216,7 @@ class RTD:
         tok:PreTrainedTokenizerFast, # of the data
     ) -> dict: # `model`, `loss_func`, `cbs` and `metrics` for `Learner`
         loss,evaluate = RTDLoss(self.loss, self.loss_func),self.evaluation(tok.mask_token_id, self.loss.disc_tokens)
-        cbs = [MaskTokens(tok, self.mask),SampleTokens(self.sample),loss,evaluate]
+        cbs = [MaskTokens(tok, self.mask),SampleTokens(self.sample, self.begins),loss,evaluate]
         return dict(model=self.make_model(towers, tok), loss_func=loss.loss_func, cbs=cbs, metrics=table_metrics(evaluate, self.table))
 
     def make_model(self, towers, tok): return self.model(**towers)

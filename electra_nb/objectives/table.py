@@ -16,7 +16,8 @@ from .fixed_generators import UniformRTD, UnigramRTD
 from .mlm import MLM
 from .replace_mlm import ReplaceMLM
 from .rtd import RTD, LossConfig
-from .two_stage import TwoStage
+from .sampling import SampleConfig
+from .two_stage import StageConfig, TwoStage
 from pathlib import Path
 
 # %% ../../nbs/3_objectives/16_table.ipynb #c246a0d0
@@ -28,6 +29,7 @@ objectives = dict(electra=RTD(), # the paper's
     electra_unigram=UnigramRTD(), # replacements drawn by frequency (paper §3.2)
     electra_two_tower=TwoTowerRTD(), # generator that reads from both sides (original code: two_tower_generator)
     two_stage=TwoStage(), # first the generator, then the discriminator started from it (paper §3.2)
+    fast_electra=replace(TwoStage(), stages=StageConfig(disc_start='random'), sample=SampleConfig(start_temperature=2.)), # Dong et al. 2023
     adversarial=Adversarial(), # a generator that is rewarded for fooling the discriminator (paper §3.2, appendix F)
     electric=Electric(), # energies of tokens, by noise-contrastive estimation (original code: electric_objective)
     mlm=MLM()) # BERT's, for comparison (paper §3.4; original code: electra_objective=False)

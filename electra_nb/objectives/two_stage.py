@@ -108,6 +108,9 @@ class TwoStage(RTD):
     words,without = 'replaced-token detection in two stages',('tie',)
     model = TwoStageModel
 
+    @property
+    def begins(self): return self.stages.first_stage
+
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
         "Both towers with initial values."
         return dict(zip(self.towers, separate_towers(cfg, vocab_size, pad_id)))

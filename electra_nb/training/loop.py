@@ -30,7 +30,7 @@ from pathlib import Path
 # %% ../../nbs/4_training/10_loop.ipynb #a13c99fd
 resumable = ('keep','save_every','threads','compile','unpad') # settings that may differ when a run goes on
 later = dict(objective='electra', disc_tokens='all', random_prob=0., generator_lr=None, generator_dropout=None, final_mask_prob=None,
-    mask_unit='token') # settings that came later, and what held before they came
+    mask_unit='token', start_temperature=None, temperature_decay=.1) # settings that came later, and what held before they came
 
 def constants(
     settings:dict, # by name; a value may be such a dictionary too
