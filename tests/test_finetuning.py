@@ -1,5 +1,6 @@
 "Whole processes of fine-tuning: kill and go on, no network, silence when piped; and real GLUE files where they lie beside the project."
 import json, os, signal, subprocess, sys, time
+from difflib import SequenceMatcher
 from pathlib import Path
 
 import numpy as np, pandas as pd, pytest
@@ -261,3 +262,15 @@ for name in ('alone','published'):
     for p in __import__('pathlib').Path(name).rglob('*.json*'): assert 'NaN' not in p.read_text() and 'Infinity' not in p.read_text(), p"""
     rc,_,err = run(tmp, code)
     assert rc==0, err
+
+@real
+def test_wnli_is_against_its_training_rows():
+    "What explain/paper says of WNLI, from its files."
+    train,dev = (pd.read_csv(glue/'WNLI'/f'{s}.tsv', sep='\t', quoting=3) for s in ('train','dev'))
+    known = dev[dev.sentence1.isin(train.sentence1)]
+    def nearest(row):
+        others = train[train.sentence1==row.sentence1]
+        alike = [SequenceMatcher(None, row.sentence2.split(), s.split()).ratio() for s in others.sentence2]
+        return others.label.iloc[int(np.argmax(alike))]
+    same = sum(nearest(r)==r.label for r in known.itertuples())
+    assert (len(dev),len(known),len(known)-same,round(100*(dev.label==0).mean(), 1))==(71,65,62,56.3)
