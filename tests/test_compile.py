@@ -79,9 +79,9 @@ def test_another_objective(home):
     plain,compiled = both(home, 'mlm', objective='mlm')
     assert close(plain, compiled) and (compiled/'encoder').exists() and not (compiled/'discriminator').exists()
 
-@pytest.mark.parametrize('name', ['two_stage', 'fast_electra', 'adversarial'])
+@pytest.mark.parametrize('name', ['two_stage', 'fast_electra', 'sas', 'adversarial'])
 def test_other_ways_to_train(home, name):
-    "A tower is frozen in the middle of a run; the loss of another reads the discriminator's verdicts."
+    "A tower is frozen in the middle of a run; a temperature falls; samples are remembered; a loss reads the verdicts."
     plain,compiled = both(home, name, objective=name)
     assert close(plain, compiled)
 

@@ -17,6 +17,7 @@ from .mlm import MLM
 from .replace_mlm import ReplaceMLM
 from .rtd import RTD, LossConfig
 from .sampling import SampleConfig
+from .sas import SAS
 from .two_stage import StageConfig, TwoStage
 from pathlib import Path
 
@@ -30,6 +31,7 @@ objectives = dict(electra=RTD(), # the paper's
     electra_two_tower=TwoTowerRTD(), # generator that reads from both sides (original code: two_tower_generator)
     two_stage=TwoStage(), # first the generator, then the discriminator started from it (paper §3.2)
     fast_electra=replace(TwoStage(), stages=StageConfig(disc_start='random'), sample=SampleConfig(start_temperature=2.)), # Dong et al. 2023
+    sas=SAS(), # one encoder that detects its own samples of the last reading (Xu et al. 2021)
     adversarial=Adversarial(), # a generator that is rewarded for fooling the discriminator (paper §3.2, appendix F)
     electric=Electric(), # energies of tokens, by noise-contrastive estimation (original code: electric_objective)
     mlm=MLM()) # BERT's, for comparison (paper §3.4; original code: electra_objective=False)
