@@ -33,6 +33,7 @@ from .training.folder import folder_name
 from .training.optim import OptimConfig
 from pathlib import Path
 from transformers import ElectraConfig, ElectraModel, PreTrainedTokenizerFast
+from types import SimpleNamespace
 
 # %% ../nbs/7_study/08_finetuning.ipynb #edcd3c6c
 def last_run(
@@ -130,6 +131,8 @@ def _check_glue(tasks, **options):
 # %% ../nbs/7_study/08_finetuning.ipynb #459f5a57
 _docs = {**option_docs((OptimConfig,TagConfig,WindowConfig,HeadChoice,SpanConfig)),
     **{k:v for k,v in option_docs((FinetuneConfig,)).items() if v[2]}}
+_small,_tiny = (finetune_config(SimpleNamespace(hidden_size=d, max_position_embeddings=128)) for d in (256,64))
+_docs = {k:(part, kind, f'{text} [small: {getattr(_small, k)}, tiny: {getattr(_tiny, k)}]') for k,(part,kind,text) in _docs.items()}
 
 @with_options(_docs)
 def finetune(
@@ -153,7 +156,7 @@ def finetune(
     seed:int=0, # first seed
     submission:str=None, # zip for the GLUE server, written at the end
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
-    at_once:int=1, # runs of a task at the same time, each in its own process (in a script, call below if __name__=='__main__')
+    at_once:int=1, # runs of a task at the same time, each in its own process (in a script, call below `if __name__=='__main__'`)
     **options,
 ) -> Study: # tables, plots, predictions
     "Fine-tune an encoder on tasks and say what several runs show."

@@ -24,6 +24,7 @@ from .text.prepare import prepare
 from .training.checkpoints import checkpoint_state, newest_checkpoint
 from .training.folder import note_end, open_run_folder, run_identity
 from .training.learner import pretrain_learner
+from .training.live import LiveView
 from .training.log import read_log
 from .training.loop import train
 from .zero_shot.closing import closing_words
@@ -128,10 +129,11 @@ def train_run(
     if probe is not False: learn.add_cb(Probe(run.text.tok, probe))
     if recipe.train.threads: torch.set_num_threads(recipe.train.threads)
     track = Track(run.out, log_with, dict(size=run.size, corpus=run.corpus.name, vocabulary=len(run.text.tok), **recipe.flat()))
-    samples,before = KeepSamples(run.out),len(read_log(run.out/'log.jsonl'))
-    watching = [*cbs,Doctor(run.out),samples,track]
+    samples,live,before = KeepSamples(run.out),LiveView(run.out),len(read_log(run.out/'log.jsonl'))
+    watching = [*cbs,Doctor(run.out),samples,live,track]
     try:
         stopped = train(learn, run.out, run.text.tok, recipe.train, recipe.optim, max_hours, watching, began)
+        live.show()
         if not stopped: samples.complete(learn)
         if len(read_log(run.out/'log.jsonl'))>before: track.complete()
     finally:

@@ -22,6 +22,20 @@ def test_figures_are_shown(cells):
     shown = [o.data for o in outputs(*cells) if 'data' in o]
     assert any('image/png' in d for d in shown), shown
 
+run = """from electra_nb import pretrain
+from electra_nb.tiny import tiny_text
+settings = dict(corpus=tiny_text.split('\\n\\n'), vocab_size=300, valid=.2, bs=4, steps=20, eval_every=5, log_every=5, device='cpu', threads=1)"""
+
+@pytest.mark.parametrize('off', [False,True])
+def test_live_view(off, tmp_path, monkeypatch):
+    "A run has one table in its cell, with a row for each evaluation in the end, and the lines beside it; none where bars are off."
+    monkeypatch.setenv('ELECTRA_NB_CACHE', str(tmp_path))
+    monkeypatch.setenv('TQDM_DISABLE', '1' if off else '')
+    shown = outputs(run, f"_ = pretrain(**settings, out='{tmp_path}/run')")
+    tables = [o.data['text/html'] for o in shown if '<th>step</th>' in o.get('data', {}).get('text/html', '')]
+    assert [(t.count('<tr'),t.count('<img')) for t in tables]==([] if off else [(5,1)])
+    assert 'step 20/20' in ''.join(o.get('text', '') for o in shown)
+
 def test_interrupt_is_one_line():
     "A run that was stopped and has said so leaves no traceback in the cell, and the cells after it are not run."
     with pytest.raises(nbclient.exceptions.CellExecutionError) as e:

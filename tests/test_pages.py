@@ -1,6 +1,8 @@
 "The pages for readers: what they show runs when it is pasted into one script, and no line is too long to read."
 import builtins, json, os, shutil, subprocess, symtable, sys
+from configparser import ConfigParser
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -95,3 +97,18 @@ def test_visible_cells_run(page, tmp_path):
     "Pasted into one script the visible cells run, with all their asserts."
     done = run_visible(page, tmp_path)
     assert done.returncode==0, done.stderr[-3000:]
+
+@pytest.mark.parametrize('page', [p for p in pages if p.startswith('tutorials/')])
+@pytest.mark.parametrize('colab', [True,False])
+def test_colab(page, colab, monkeypatch):
+    "A tutorial has a link that opens it in Colab; there its first cells install the project, elsewhere they do nothing."
+    ini = ConfigParser(delimiters=['='])
+    ini.read(root/'settings.ini')
+    cfg,called = ini['DEFAULT'],[]
+    title = ''.join(json.loads(pages[page].read_text())['cells'][0]['source'])
+    assert f"[Open in Colab](https://colab.research.google.com/github/{cfg['user']}/{cfg['repo']}/blob/{cfg['branch']}/nbs/{page}.ipynb)" in title
+    monkeypatch.setattr(subprocess, 'run', lambda args, check: called.append(args))
+    if colab: monkeypatch.setitem(sys.modules, 'google.colab', ModuleType('colab'))
+    first = code_cells(pages[page])[:2]
+    exec('\n'.join(source for source,*_ in first), {})
+    assert all(shown for _,shown,_ in first) and called==[[sys.executable,'-m','pip','install','--quiet',f"git+{cfg['git_url']}"]]*colab

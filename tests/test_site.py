@@ -1,5 +1,5 @@
 "The site: built from the stored notebooks, served on this machine, and read in a browser as a visitor would."
-import ast, json, re, shutil, signal, subprocess, sys
+import ast, inspect, json, re, shutil, signal, subprocess, sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +7,7 @@ from playwright.sync_api import sync_playwright
 
 root = Path(__file__).parent.parent
 sys.path.insert(0, str(root/'docs'))
+from options import command, common, folded, groups
 from pages import Links, Notebook, nbs, page_name, parameters, reading_order, section, signature, table
 
 chromium = next(filter(None, map(shutil.which, ('chromium','chromium-browser','google-chrome','chrome'))), None)
@@ -81,6 +82,23 @@ def test_parameters_of_the_package():
         found = {n:c for n,_,_,c in parameters(ast.parse(source).body[0], comments)}
         expected = {('returns' if k=='return' else k):v or '' for k,v in docments(o).items() if k!='self'}
         assert {k:v for k,v in found.items() if v}=={k:v for k,v in expected.items() if v}, o
+
+@pytest.mark.parametrize('module,name', [('pretraining','pretrain'),('finetuning','finetune'),('planning','plan')])
+def test_options_in_groups(module, name):
+    "Every option is shown once: about ten at once, the others folded in the groups of the command's help."
+    cli = command(f'electra_nb.{module}')
+    known = inspect.signature(cli.f).parameters
+    assert not (unknown := set(common.get(name, ()))-set(known)), f'docs/options.py, common: {unknown} is no option of {name}'
+    assert cli.f.__name__==name and len(common.get(name, ()))<=12
+    own = [(n,'','','') for n in known if n not in groups(cli) and n not in cli.docs]
+    shown,rest = folded(name, [*own,('**options','','',''),('returns','','','')], cli)
+    rows = [n for part in (shown,*rest.values()) for n,*_ in part]
+    assert sorted(rows)==sorted([*known,'returns'])
+
+def test_default_of_an_option():
+    "A value that differs between sizes says so, one that all have stands alone."
+    rows = {n:default for part in groups(command('electra_nb.pretraining')).values() for n,_,default,_ in part}
+    assert (rows['objective'],rows['bs'],rows['mask_prob'])==('electra','small: 128, tiny: 8','0.15')
 
 def test_broken_link_is_refused():
     "A link that leads nowhere is named; one to a notebook leads to its page, one to a file to its source."
@@ -180,6 +198,22 @@ def test_copy(site, browser):
     block.locator('button.copybtn').click()
     page.wait_for_function("navigator.clipboard.readText().then(t => t.length>0)")
     assert page.evaluate('navigator.clipboard.readText()').strip()==block.locator('pre').inner_text().strip()
+    context.close()
+
+@needs_browser
+def test_folded_options(site, browser):
+    "Without scripts, on a phone, a click on a group of options shows their meaning, and the page stays as wide as the screen."
+    context = browser.new_context(viewport=dict(width=390, height=900), java_script_enabled=False)
+    page = context.new_page()
+    for name,group,option in (('5_pretraining/pretraining','Masking','keep_prob'),('7_study/finetuning','Optimizer','beta2')):
+        page.goto(f'{site[1]}/{name}.html')
+        details = page.locator('details.options', has=page.locator('summary', has_text=group))
+        row = details.locator('tr', has=page.locator('td:first-child', has_text=option))
+        assert not row.is_visible()
+        details.locator('summary').click()
+        assert row.is_visible()
+        box = row.bounding_box()
+        assert 0<=box['x'] and box['x']+box['width']<=390, name
     context.close()
 
 contrast = """spans => {

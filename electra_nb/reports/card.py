@@ -90,6 +90,7 @@ def training_text(run:RunFolder) -> str: # Markdown
     facts = [(k.replace('_', ' '), round(v, 4) if is_number(v) else v) for k,v in run.data.items()]
     facts += [('vocabulary', run.info['vocabulary']), ('steps', run.step), ('hours of training', round(run.seconds/3600, 3)),
         ('operations', f'{run.flops:.3g}'), ('versions', versions), ('corpus fingerprint', run.info['corpus_fingerprint'])]
+    if run.energy: facts.append(('energy', f'{run.energy:.3g} kWh (estimate by codecarbon)'))
     table = table_text(['',''], dict(facts).items())
     ending = f"Constants that differ from the size's own recipe: {changed}."
     return '\n\n'.join(['## What it was trained on, and how',training_words(run),table,ending])

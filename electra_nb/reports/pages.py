@@ -125,8 +125,9 @@ def machine_section(run:RunFolder):
     "Time, arithmetic, device and versions."
     speeds = [line['tokens_per_s'] for line in run.train if 'tokens_per_s' in line]
     throughput = f'{fmean(speeds):,.0f} tokens/s' if speeds else None
+    energy = f'{run.energy:.3g} kWh (estimate by codecarbon)' if run.energy else None
     figures = [('time of training', duration(run.seconds)), ('throughput', throughput), ('tokens read', f'{run.tokens:,.0f}'),
-        ('floating-point operations', f'{run.flops:.3g}'), ('device', run.data.get('device'))]
+        ('floating-point operations', f'{run.flops:.3g}'), ('energy', energy), ('device', run.data.get('device'))]
     return section('Time and machine', rows([*figures, *(run.info.get('versions') or {}).items()]))
 
 # %% ../../nbs/8_reports/07_pages.ipynb #0f4493b0

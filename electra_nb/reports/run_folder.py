@@ -56,6 +56,7 @@ class RunFolder:
         self.n_torn = len(read_objects(self.path/'log.jsonl'))-len(self.lines)
         self.train = [l for l in map(numbers, self.lines) if set(self.objective.losses)<=set(l)]
         self.valid = [dict(numbers(l['valid']), step=l['step']) for l in self.lines if l.get('valid')]
+        self.energy = sum(v.pop('codecarbon_kwh', 0) for v in self.valid) # kWh, an estimate; 0: not measured
 
     @property
     def metrics(self): return self.valid[-1] if self.valid else {} # of the last evaluation

@@ -207,7 +207,9 @@ class StepProgress(Callback):
         self.bar.update(int(not self.learn.steps.skipped))
         mean = self.learn.recorder.smooth_loss
         if self.bar.disable or self.learn.steps.done%self.every or not mean.count: return
-        self.bar.set_postfix_str(f'loss {float(mean.value):.4g}', refresh=False)
+        losses = getattr(self.learn, 'tower_losses', ())
+        named = losses[-1][1] if losses else dict(loss=float(mean.value)) # of the last line of the log
+        self.bar.set_postfix_str(' '.join(f"{k.removesuffix('_loss')} {v:.4g}" for k,v in named.items()), refresh=False)
     def after_fit(self): self.close()
     def close(self):
         if self.bar: self.bar.close()

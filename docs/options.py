@@ -1,0 +1,54 @@
+"The options of a function whose signature is made of dataclasses of settings: the common ones at once, the others folded, in the groups of its command."
+import re, sys
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent)) # the package of this folder, installed or not
+from electra_nb.entry_points import stand_ins
+
+common = dict( # function -> what most people change, in this order; a function that is not here shows its own parameters
+    pretrain=('size','corpus','out','tokenizer','objective','steps','hours','bs','lr','max_len','vocab_size'),
+    finetune=('model','tasks','data','dev','label','runs','out','epochs','lr','bs','max_len'))
+
+def command(
+    module:str, # that has a `cli`
+): # `Command`
+    "The command of a module. Its help needs no PyTorch, so that a page is made without it (`entry_points`)."
+    with nullcontext() if 'torch' in sys.modules else stand_ins(): return import_module(module).cli
+
+def groups(
+    cli, # `Command`
+) -> dict: # heading -> rows as of `pages.parameters`
+    "The options by the dataclass that declares them; a value for a size stands at the end of the comment, in brackets."
+    out = {title:[] for title in cli.titles.values()}
+    for name,(part,kind,text) in cli.docs.items():
+        meaning,default = re.fullmatch(r'(.*?)(?: \[((?:default|small): .*)\])?', text).groups()
+        default = re.sub(r'default: |small: (.*), tiny: \1$', r'\1', default or '') # a value that all sizes have stands alone
+        out[cli.titles[part]].append((name, kind.__name__, default, meaning))
+    return {title:rows for title,rows in out.items() if rows}
+
+def folded(
+    name:str, # of the function
+    own:list, # its rows, as of `pages.parameters`; the last one is what comes back
+    cli, # its `Command`
+) -> tuple: # rows to show, heading -> rows to fold
+    "Sort parameters and options into those that are seen at once and those that are folded."
+    *given,result = [r for r in own if r[0] not in ('*','**options')]
+    parts = {'the call':given, **groups(cli)}
+    rows = {r[0]:r for r in [r for part in parts.values() for r in part]+given} # the function's own words win
+    shown = common.get(name, [r[0] for r in given])
+    rest = {title:[rows[n] for n,*_ in part if n not in shown] for title,part in parts.items()}
+    return [*(rows[n] for n in shown), result], {title:part for title,part in rest.items() if part}
+
+def fold(
+    title:str, # such as 'masking (objectives.masking)'
+    rows:list, # of `folded`
+    table:str, # Markdown
+    links, # turns names in backticks into links
+) -> str: # Markdown: shown by the browser itself, without a script
+    "A group of options, folded under its heading and their names."
+    heading,_,module = title.removesuffix(')').partition(' (')
+    names = ', '.join(f'`{n}`' for n,*_ in rows)
+    source = f'Declared and explained in `{module}`.\n\n' if module else ''
+    return f'::::{{admonition}} {heading.capitalize()}: {names}\n:collapsible: closed\n:class: options\n\n{links(source+table)}\n::::'
