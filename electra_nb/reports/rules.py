@@ -144,24 +144,24 @@ def _same_rows(run, v):
 # %% ../../nbs/8_reports/02_rules.ipynb #db95b609
 def stretch_means(
     run:RunFolder,
-    key:str, # of a loss
+    values:list, # one for each line of `run.train`
     n_tokens:int=40_000, # in a stretch, which has three lines at least
 ) -> list: # floats
-    "Means of a loss over stretches of the training."
+    "Means over stretches of the training."
     in_step = run.settings['bs']*run.settings['max_len']
-    means,values,first = [],[],0
-    for line in run.train:
-        values.append(line[key])
-        if len(values)<3 or (line['step']-first)*in_step<n_tokens: continue
-        means.append(fmean(values))
-        values,first = [],line['step']
+    means,stretch,first = [],[],0
+    for line,value in zip(run.train, values):
+        stretch.append(value)
+        if len(stretch)<3 or (line['step']-first)*in_step<n_tokens: continue
+        means.append(fmean(stretch))
+        stretch,first = [],line['step']
     return means
 
 # %% ../../nbs/8_reports/02_rules.ipynb #405ec289
 @rule('data repeats', _repeats_advice, 'mlm_loss')
 def _by_heart(run, v):
     loss,tower = next(iter(run.objective.losses.items())) # the loss of the guesses comes first
-    means = stretch_means(run, loss)
+    means = stretch_means(run, [line[loss] for line in run.train])
     gap = v['mlm_loss']-means[-1] if means else 0
     if run.epochs<=4 or gap<=1: return
     return (f"the loss of the {tower} is {gap:.1f} lower on the text it trains on, read {run.epochs:.1f} times, than on held-out text")
