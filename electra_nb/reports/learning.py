@@ -160,3 +160,14 @@ def _no_context(run, v):
     if not (is_mature(run, run.objective.towers[0]) and only_frequencies(v)): return
     loss,alone = v['mask_loss'],v['unigram_loss']
     return f"its loss at [MASK] is {loss:.2f}; word frequencies alone give {alone:.2f}; accuracy {v['mask_accuracy']:.3f}"
+
+# %% ../../nbs/8_reports/03_learning.ipynb #62351450
+_main = 'main_loss','copy_floor','main_accuracy','replaced','replaced_accuracy','commonest_accuracy'
+
+@rule('main model only copies', 'more steps; a lower lr; see that it gets the corrupted text, and all of it', *_main, symptom=True)
+def _only_copies(run, v):
+    right,mended = 1-v['replaced'],v['commonest_accuracy']
+    better = v['main_loss']<=.985*v['copy_floor'], v['main_accuracy']>right+.01, v['replaced_accuracy']>mended+.01
+    if any(better) or not is_mature(run, run.objective.encoder): return
+    return (f"its loss is {v['main_loss']:.3f}, that of copying {v['copy_floor']:.3f}; it is right in {v['main_accuracy']:.1%} of the cases "
+        f"(who copies: {right:.1%}), and where the sample is wrong in {v['replaced_accuracy']:.1%} (the commonest token: {mended:.1%})")
