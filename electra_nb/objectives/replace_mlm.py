@@ -142,7 +142,8 @@ class ReplaceMLM:
     tiles = {'accuracy on [MASK]':'mask_accuracy', 'main model: loss':'main_loss', 'loss of copying':'copy_floor',
         'wrong samples mended':'replaced_accuracy'}
     table = ('mlm_loss','mask_accuracy','main_loss','copy_floor','main_accuracy','replaced_accuracy') # columns of fastai's table
-    rules = (*MLM.rules,'fakes never differ','fakes nearly always differ','main model only copies')
+    rules = (*MLM.rules,'fakes never differ','fakes nearly always differ','fakes are not drawn at random',
+        'main model only copies')
     legend = dict(detected='right', missed='wrong') # of guesses in a text
     main,model,loss_func,evaluation = ElectraForMaskedLM,ReplaceModel,ReplaceLoss,ReplaceEval # a variant has others
 
