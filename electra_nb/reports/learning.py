@@ -16,9 +16,13 @@ def warmup_steps(run:RunFolder) -> float:
     warmup = run.settings['warmup']
     return warmup if warmup>=1 else warmup*run.steps
 
-def needed_tokens(run:RunFolder) -> float:
+def needed_tokens(
+    run:RunFolder,
+    steps:int=0, # updates that have been made
+) -> float:
     "How much a healthy run reads until it has learned something for certain."
-    return 1e6 if run.settings['init']=='local' else 5e7
+    if run.settings['init']!='local': return 5e7
+    return 3.5e5 if run.settings['lexical_start'] and steps>=600 else 1e6
 
 # %% ../../nbs/8_reports/03_learning.ipynb #f138bd3e
 def is_settled(run:RunFolder) -> bool:
@@ -29,7 +33,7 @@ def is_settled(run:RunFolder) -> bool:
 def is_mature(run:RunFolder, *towers:str) -> bool:
     "Can it, or these of its towers, be judged by what it has not learned?"
     steps = min(run.steps_of(tower) for tower in towers or run.objective.towers)
-    return is_settled(run) and run.tokens*steps>=needed_tokens(run)*run.step
+    return is_settled(run) and run.tokens*steps>=needed_tokens(run, steps)*run.step
 
 # %% ../../nbs/8_reports/03_learning.ipynb #b2893d4b
 def only_frequencies(
@@ -115,5 +119,6 @@ def _only_copies(run, v):
     right,mended = 1-v['replaced'],v['commonest_accuracy']
     better = v['main_loss']<=.985*v['copy_floor'], v['main_accuracy']>right+.01, v['replaced_accuracy']>mended+.01
     if any(better) or not is_mature(run, run.objective.encoder): return
-    return (f"its loss is {v['main_loss']:.3f}, that of copying {v['copy_floor']:.3f}; it is right in {v['main_accuracy']:.1%} of the cases "
-        f"(who copies: {right:.1%}), and where the sample is wrong in {v['replaced_accuracy']:.1%} (the commonest token: {mended:.1%})")
+    where = f"where the sample is wrong in {v['replaced_accuracy']:.1%} (the commonest token: {mended:.1%})"
+    return (f"its loss is {v['main_loss']:.3f}, that of copying {v['copy_floor']:.3f}; it is right in {v['main_accuracy']:.1%} "
+        f"of the cases (who copies: {right:.1%}), and {where}")

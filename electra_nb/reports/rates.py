@@ -85,9 +85,10 @@ def unusual_settings(
 ) -> list: # their names
     "Settings that hinder learning where they are far from those of the size's recipe."
     usual = recipes[run.size].flat()
-    pairs = {k:(run.settings.get(k) or 0., usual.get(k) or 0.) for k in ('dropout','attention_dropout','generator_dropout','wd','eps','clip')}
-    dropped = [k for k,(now,then) in pairs.items() if 'dropout' in k and now>then+.3]
-    return dropped+[k for k,(now,then) in pairs.items() if 'dropout' not in k and now and then and not 1/100<=now/then<=100]
+    def pair(k): return run.settings.get(k) or 0., usual.get(k) or 0.
+    dropped = [k for k in ('dropout','attention_dropout','generator_dropout') if pair(k)[0]>pair(k)[1]+.3]
+    scaled = [k for k in ('wd','eps','clip') if all(pair(k)) and not 1/100<=pair(k)[0]/pair(k)[1]<=100]
+    return dropped+scaled
 
 @rule('a setting is far from the recipe', "the recipe's own value")
 def _far_setting(run, v):
