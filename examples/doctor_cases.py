@@ -7,12 +7,11 @@ CoNLL writes them), sentences.tsv (CoLA's) and vocab.txt (a WordPiece vocabulary
 are left out, so the same command goes on where it was stopped; a run that is still in FOLDER is only diagnosed again. `--earlier` adds what earlier rules said about the same runs.
 """
 import argparse, base64, json, lzma, random, sysconfig, time, torch
-from dataclasses import replace
 from electra_nb import diagnose, pretrain
 from electra_nb.bench.command import commit
 from electra_nb.files import atomic_file
 from electra_nb.model.forward import mlm_logits, rtd_logits
-from electra_nb.objectives.rtd import MaskTokens, RTDOutput, SampleTokens
+from electra_nb.objectives.rtd import RTDOutput, SampleTokens
 from electra_nb.reports.run_folder import RunFolder
 from electra_nb.training.folder import versions
 from fastai.callback.core import Callback
@@ -69,7 +68,7 @@ def word_list(docs):
 
 # Mistakes in the code
 
-class Step(Callback):
+class AnotherStep(Callback):
     "Another forward pass."
     def before_fit(self):
         model = self.learn.model
@@ -80,17 +79,15 @@ class Step(Callback):
 def judge(model, proposal, read, inputs, slots):
     return RTDOutput((*proposal,rtd_logits(model.discriminator, read, *inputs),inputs[0],slots))
 
-class ReadsMasks(Step):
+class ReadsMasks(AnotherStep):
     "The discriminator is given the text with [MASK], not the corrupted one."
-    def step_of(self, model, ids, masked, slots, inputs):
-        return judge(model, model.propose(ids, masked, slots, inputs), masked, inputs, slots)
+    def step_of(self, model, ids, masked, *args): return judge(model, model.propose(ids, masked, *args), masked, args[1], args[0])
 
-class ReadsOriginal(Step):
+class ReadsOriginal(AnotherStep):
     "The discriminator is given the original text."
-    def step_of(self, model, ids, masked, slots, inputs):
-        return judge(model, model.propose(ids, masked, slots, inputs), ids, inputs, slots)
+    def step_of(self, model, ids, masked, *args): return judge(model, model.propose(ids, masked, *args), ids, args[1], args[0])
 
-class SeesNothing(Step):
+class SeesNothing(AnotherStep):
     "The generator is given a text of which every word is masked."
     def step_of(self, model, ids, masked, slots, inputs):
         blank = torch.full_like(ids, self.learn.mask_tokens.tok.mask_token_id)
