@@ -64,10 +64,10 @@ def span_hashes(
 def repetition(
     train:Examples, # packed rows
     valid:Examples, # held-out rows
-    n:int=20_000, # rows to look at
+    n:int=10_000, # rows to look at
 ) -> dict: # `repeated_spans`, `held_out_seen`: shares, 0 to 1; empty if the rows are too short
     "How much of the text repeats itself, and how much of the held-out text is in the training text, too."
-    def spans(rows): return span_hashes([rows[i][0][1:-1] for i in range(0, len(rows), max(1, len(rows)//n))])
+    def spans(rows): return span_hashes([rows[i][0][1:-1] for i in range(0, len(rows), -(-len(rows)//n))])
     ours,held_out = spans(train),spans(valid)
     if not len(ours) or not len(held_out): return {}
     different = np.unique(ours)
