@@ -162,7 +162,7 @@ def one_case(name, docs, options, cbs, expected, home):
     "Train, ask, and write down."
     run,begun = home/name,time.process_time()
     if not any((run/name).exists() for name in ('encoder','discriminator')):
-        pretrain(corpus=docs, out=str(run), cache=str(home/'cache'), steps=800, eval_every=200, threads=1, device='cpu',
+        pretrain(corpus=(doc for doc in docs), out=str(run), cache=str(home/'cache'), steps=800, eval_every=200, threads=1, device='cpu',
             cbs=[cb() for cb in cbs], **options)
     found,folder = diagnose(str(run)),RunFolder(run)
     figures = {k:round(folder.metrics[k], 4) for k in shown if k in folder.metrics}
