@@ -4,7 +4,8 @@
 
 TEXTS: a folder with wikipedia.txt and gutenberg.txt (plain text), spanish.txt and columns.conllu (one word a line, as
 CoNLL writes them), sentences.tsv (CoLA's) and vocab.txt (a WordPiece vocabulary of English). Cases that OUT has already
-are left out, so the same command goes on where it was stopped; a run that is still in FOLDER is only diagnosed again. `--earlier` adds what earlier rules said about the same runs.
+are left out, so the same command goes on where it was stopped; a run that is still in FOLDER is only diagnosed again. `--earlier` adds
+what earlier rules said about the same runs.
 """
 import argparse, base64, json, lzma, random, sysconfig, time, torch
 from electra_nb import diagnose, pretrain
@@ -128,7 +129,7 @@ class Alone(Callback):
 # Cases: text, settings, callbacks, and the problem that is to be named
 
 def make_cases(texts):
-    "All cases, by name; `later` are those that were chosen after the rules had been mended."
+    "All cases, by name; those of the second round were chosen after the rules had been mended for the first."
     wiki = head(texts/'wikipedia.txt')
     sick = dict(
         few_masks=(wiki, dict(mask_prob=.01), [], 'unusual share of masks'),
@@ -141,7 +142,7 @@ def make_cases(texts):
         other_script=(cyrillic(wiki), dict(tokenizer=str(texts/'vocab.txt')), [], 'characters instead of words'),
         repeated_text=(cut_anew(wiki), {}, [], 'data repeats'),
         compressed_bytes=(packed_bytes(wiki), {}, [], 'no order in the text'))
-    later = dict(
+    second = dict(
         weight_decay=(wiki, dict(wd=30.), [], 'a setting is far from the recipe'),
         likeliest_words=(wiki, {}, [Likeliest], 'fakes are not drawn at random'),
         token_alone=(wiki, dict(objective='replace_mlm'), [Alone], 'main model only copies'),
@@ -153,12 +154,13 @@ def make_cases(texts):
     healthy = dict(spanish=tagged_sentences(texts/'spanish.txt'), python=library(), gutenberg=head(texts/'gutenberg.txt'),
         short_sentences=[l.split('\t')[3] for l in (texts/'sentences.tsv').read_text().splitlines()],
         columns=head(texts/'columns.conllu'))
-    return dict(sick, **{k:(docs, {}, [], None) for k,docs in healthy.items()}, **later)
+    first = dict(sick, **{k:(docs, {}, [], None) for k,docs in healthy.items()})
+    return {k:(n,*case) for n,cases in ((1,first),(2,second)) for k,case in cases.items()}
 
 shown = ('mlm_loss','mask_loss','unigram_loss','mask_accuracy','expected_accuracy','sampled_accuracy','disc_loss','disc_floor','disc_auc',
     'probe_auc','replaced','main_loss','copy_floor','main_accuracy','replaced_accuracy')
 
-def one_case(name, docs, options, cbs, expected, home):
+def one_case(name, number, docs, options, cbs, expected, home):
     "Train, ask, and write down."
     run,begun = home/name,time.process_time()
     if not any((run/name).exists() for name in ('encoder','discriminator')):
@@ -166,19 +168,20 @@ def one_case(name, docs, options, cbs, expected, home):
             cbs=[cb() for cb in cbs], **options)
     found,folder = diagnose(str(run)),RunFolder(run)
     figures = {k:round(folder.metrics[k], 4) for k in shown if k in folder.metrics}
-    return dict(case=name, expected=expected, found=found.names, right=found.names==([expected] if expected else []), said=found.line(),
-        figures=figures, text={k:v for k,v in folder.data.items() if not isinstance(v, (dict,list))},
-        cpu_seconds=round(time.process_time()-begun))
+    right = found.names==([expected] if expected else [])
+    return dict(case=name, round=number, expected=expected, found=found.names, right=right, said=found.line(), figures=figures,
+        text=folder.data, cpu_seconds=round(time.process_time()-begun))
 
 if __name__=='__main__':
     ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     for word in ('texts','out'): ask.add_argument(word, type=Path)
     ask.add_argument('--home', type=Path, required=True)
     ask.add_argument('--only', nargs='+')
-    ask.add_argument('--earlier', type=Path, help='a file of this kind, made with earlier rules')
+    ask.add_argument('--earlier', type=Path, nargs='*', default=[], help='files of this kind, made with earlier rules')
     args = ask.parse_args()
     done = json.loads(args.out.read_text())['cases'] if args.out.exists() else []
-    earlier = {d['case']:d['found'] for d in json.loads(args.earlier.read_text())['cases']} if args.earlier else {}
+    known = [d for path in args.earlier for d in json.loads(path.read_text())['cases']]
+    earlier = {d['case']:d['found'] for d in reversed(known)} # the earliest counts
     cases = make_cases(args.texts)
     for name in args.only or cases:
         if name in [d['case'] for d in done]: continue
