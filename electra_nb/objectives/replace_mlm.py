@@ -70,7 +70,7 @@ def copy_sums(
     "What there is to count of a model that guesses what was there before the samples."
     hit,wrong = (preds==targets)*weights,(seen!=targets)*weights
     return dict(asked=weights, main_nll=nll*weights, main_hit=hit, wrong=wrong, wrong_nll=nll*wrong, wrong_hit=hit*wrong,
-        wrong_unigram=-log_unigram[targets]*wrong)
+        wrong_unigram=-log_unigram[targets]*wrong, wrong_commonest=(targets==log_unigram.argmax())*wrong)
 
 # %% ../../nbs/3_objectives/09_replace_mlm.ipynb #11d9bba6
 def copy_metrics(
@@ -81,7 +81,7 @@ def copy_metrics(
     counts = s['wrong'],s['asked']-s['wrong']
     floor = s['wrong_unigram']-sum(c*math.log(c/n) for c in counts if c)
     return dict(main_loss=s['main_nll']/n, main_accuracy=s['main_hit']/n, replaced=s['wrong']/n, copy_floor=floor/n,
-        replaced_loss=s['wrong_nll']/wrong, replaced_accuracy=s['wrong_hit']/wrong)
+        replaced_loss=s['wrong_nll']/wrong, replaced_accuracy=s['wrong_hit']/wrong, commonest_accuracy=s['wrong_commonest']/wrong)
 
 # %% ../../nbs/3_objectives/09_replace_mlm.ipynb #e0f3cb82
 class ReplaceEval(MLMEval):
@@ -142,7 +142,8 @@ class ReplaceMLM:
     tiles = {'accuracy on [MASK]':'mask_accuracy', 'main model: loss':'main_loss', 'loss of copying':'copy_floor',
         'wrong samples mended':'replaced_accuracy'}
     table = ('mlm_loss','mask_accuracy','main_loss','copy_floor','main_accuracy','replaced_accuracy') # columns of fastai's table
-    rules = (*MLM.rules,'fakes never differ','fakes nearly always differ')
+    rules = (*MLM.rules,'fakes never differ','fakes nearly always differ','fakes are not drawn at random',
+        'main model only copies')
     legend = dict(detected='right', missed='wrong') # of guesses in a text
     main,model,loss_func,evaluation = ElectraForMaskedLM,ReplaceModel,ReplaceLoss,ReplaceEval # a variant has others
 

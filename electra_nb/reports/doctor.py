@@ -7,6 +7,7 @@ __all__ = ['cli', 'Problem', 'find_problems', 'Diagnosis', 'diagnose', 'Doctor',
 
 # %% ../../nbs/8_reports/04_doctor.ipynb #fb0d0dc6
 import sys
+import electra_nb.reports.rates # chkstyle: ignore (adds its rules)
 from dataclasses import dataclass
 from ..commands import Command, logger
 from .learning import has_learned, is_mature

@@ -64,6 +64,12 @@ def _no_order(run, v):
     if words<1.2: return f'pairs of neighbouring words come again {words:.2f} {said} 1.3 times or more'
     if letters<1.3: return f'groups of four letters come again {letters:.2f} {said} 1.8 times or more'
 
+# %% ../../nbs/8_reports/02_rules.ipynb #d2569435
+@rule('texts are too short', 'longer documents: join lines that belong together')
+def _too_short(run, v):
+    tokens = (1-run.data.get('padding', 0))*run.settings['max_len']-2
+    if tokens<4: return f'a row has {tokens:.1f} tokens on average, so there are hardly any words around a gap'
+
 # %% ../../nbs/8_reports/02_rules.ipynb #eb769de4
 @rule('unusual share of masks', "mask_prob=0.15, or that of the size's recipe", 'mask_prob')
 def _mask_share(run, v):
@@ -137,31 +143,38 @@ def _same_batches(run, v):
 
 @rule('data repeats', _repeats_advice)
 def _same_rows(run, v):
-    different = run.data.get('different_rows', 1)
+    different,repeated = run.data.get('different_rows', 1),run.data.get('repeated_spans', 0)
     if different<.5: return f"of the rows that were looked at, only {different:.0%} are different"
+    if repeated>.5: return f"{repeated:.0%} of the spans of 16 tokens have occurred before in the text"
     if run.epochs>40: return f"the text has been read {run.epochs:.0f} times; after some 40 times a text teaches nothing more"
+
+# %% ../../nbs/8_reports/02_rules.ipynb #aee9542e
+@rule('data repeats', 'keep one of each group of nearly equal documents before the training')
+def _seen_before(run, v):
+    seen = run.data.get('held_out_seen', 0)
+    if seen>.25: return f"{seen:.0%} of the spans of 16 tokens in the held-out text are in the training text, too, so the figures flatter"
 
 # %% ../../nbs/8_reports/02_rules.ipynb #db95b609
 def stretch_means(
     run:RunFolder,
-    key:str, # of a loss
+    values:list, # one for each line of `run.train`
     n_tokens:int=40_000, # in a stretch, which has three lines at least
 ) -> list: # floats
-    "Means of a loss over stretches of the training."
+    "Means over stretches of the training."
     in_step = run.settings['bs']*run.settings['max_len']
-    means,values,first = [],[],0
-    for line in run.train:
-        values.append(line[key])
-        if len(values)<3 or (line['step']-first)*in_step<n_tokens: continue
-        means.append(fmean(values))
-        values,first = [],line['step']
+    means,stretch,first = [],[],0
+    for line,value in zip(run.train, values):
+        stretch.append(value)
+        if len(stretch)<3 or (line['step']-first)*in_step<n_tokens: continue
+        means.append(fmean(stretch))
+        stretch,first = [],line['step']
     return means
 
 # %% ../../nbs/8_reports/02_rules.ipynb #405ec289
 @rule('data repeats', _repeats_advice, 'mlm_loss')
 def _by_heart(run, v):
     loss,tower = next(iter(run.objective.losses.items())) # the loss of the guesses comes first
-    means = stretch_means(run, loss)
+    means = stretch_means(run, [line[loss] for line in run.train])
     gap = v['mlm_loss']-means[-1] if means else 0
     if run.epochs<=4 or gap<=1: return
     return (f"the loss of the {tower} is {gap:.1f} lower on the text it trains on, read {run.epochs:.1f} times, than on held-out text")
