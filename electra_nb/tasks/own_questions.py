@@ -9,7 +9,7 @@ __all__ = ['split_questions', 'question_task', 'question_own_rows']
 import numpy as np, re
 from ..commands import logger
 from .answer import Answer
-from .labels import dev_split
+from .held_out import dev_split
 from .questions import QuestionRows
 from .rows import Split, Task, TaskData
 from .squad import squad1

@@ -12,7 +12,7 @@ from dataclasses import replace
 from ..commands import logger
 from .conll import read_conll, read_conllu
 from .glue import tasks as glue_tasks
-from .labels import check_valid
+from .held_out import check_valid
 from .rows import Split, Task, TaskData
 from .spans import are_spans, refuse_odd_tag
 from .tables import Table, from_memory
