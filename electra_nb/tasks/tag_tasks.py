@@ -16,7 +16,8 @@ from .held_out import check_valid
 from .rows import Split, Task, TaskData
 from .spans import are_spans, refuse_odd_tag
 from .tables import Table, from_memory
-from .tag import Tag, list_column
+from .tag import Tag
+from .tagged_rows import list_column
 
 # %% ../../nbs/6_tasks/25_tag_tasks.ipynb #abb96bba
 _scores = ('entity_f1','conlleval_f1','accuracy')
