@@ -35,7 +35,8 @@ from electra_nb.objectives.sampling import adjust_logits, gumbel_sample
 from electra_nb.tasks.conll import read_conll
 from electra_nb.tasks.glue import tasks
 from electra_nb.tasks.spans import f_score, schemes, span_counts, span_tags, tag_spans, word_loss
-from electra_nb.tasks.tagger import TagFeatures, Tagger, TagLoss, TagSplit
+from electra_nb.tasks.tagged_rows import TagSplit
+from electra_nb.tasks.tagger import TagFeatures, Tagger, TagLoss
 from electra_nb.text.tokenizer import line_encoder, load_tokenizer
 from tf_names import group, hf_name, load_variables, to_hf
 

@@ -45,7 +45,7 @@ def difference_test(
 # %% ../../nbs/7_study/09_compare.ipynb #293c6430
 def _common_tasks(lines_a, lines_b):
     "Tasks on which both have two runs or more."
-    count = lambda lines,task: sum(r['task']==task for r in lines)
+    def count(lines, task): return sum(r['task']==task for r in lines)
     ours,theirs = (list(dict.fromkeys(r['task'] for r in lines)) for lines in (lines_a,lines_b))
     common = [t for t in ours if t in theirs]
     if not common:
@@ -54,6 +54,20 @@ def _common_tasks(lines_a, lines_b):
     if not several: raise ValueError(f"{', '.join(common)}: a test needs two runs or more of both: pass runs=5 or more to finetune")
     return several
 
+# %% ../../nbs/7_study/09_compare.ipynb #1fd93a12
+def _task_row(task, runs, names, folders):
+    "The line of one task, from the runs of both models."
+    a,b = runs
+    _check_same(task, a+b)
+    row = dict(task=task, runs_a=len(a), runs_b=len(b))
+    why_not = _why_untested(a, b, names)
+    if why_not: return dict(row, note=why_not)
+    row |= difference_test(_worked(a), _worked(b), folders)
+    if np.isnan(row['p']): return dict(row, note='not tested: the scores of either are all equal')
+    left_out = [(name,failed_runs(rs)) for name,rs in zip(names, (a,b))]
+    return dict(row, note='; '.join(f'{name}: {words}' for name,words in left_out if words))
+
+# %% ../../nbs/7_study/09_compare.ipynb #08ce2fe4
 def compare(
     lines_a:list, # runs of one model
     lines_b:list, # runs of another
@@ -63,13 +77,8 @@ def compare(
     "Test the difference of two models, task by task."
     rows = []
     for task in _common_tasks(lines_a, lines_b):
-        a,b = ([r for r in lines if r['task']==task] for lines in (lines_a,lines_b))
-        _check_same(task, a+b)
-        why_not,left_out = _why_untested(a, b, names),[failed_runs(rs) for rs in (a,b)]
-        tested = {} if why_not else difference_test(_worked(a), _worked(b), folders)
-        if tested and np.isnan(tested['p']): why_not = 'not tested: the scores of either are all equal'
-        note = why_not or '; '.join(f'{name}: {words}' for name,words in zip(names, left_out) if words)
-        rows.append(dict(task=task, runs_a=len(a), runs_b=len(b), **tested, note=note))
+        runs = [[r for r in lines if r['task']==task] for lines in (lines_a,lines_b)]
+        rows.append(_task_row(task, runs, names, folders))
     columns = 'task runs_a runs_b mean_a mean_b difference low high p p_adjusted covers note'.split()
     table = pd.DataFrame(rows, columns=columns)
     tested = table.p.notna()

@@ -49,6 +49,7 @@ class Found:
     @property
     def best(self): return next((s for s in self.spans if s.text), self.spans[0])
 
+# %% ../../nbs/6_tasks/34_answer_spans.ipynb #8915ed16
 def best_texts(
     found, # (text, place, score), best first
     n_best:int=20,
@@ -59,7 +60,8 @@ def best_texts(
         if len(kept)==n_best: break
         if text not in kept: kept[text] = place,float(score)
     if not kept: kept['empty'] = (0,0),0.
-    p = np.exp([s for _,s in kept.values()]-np.max([s for _,s in kept.values()]))
+    scores = np.array([s for _,s in kept.values()])
+    p = np.exp(scores-scores.max())
     return [Span(t, place, s, float(q)) for (t,(place,s)),q in zip(kept.items(), p/p.sum())]
 
 # %% ../../nbs/6_tasks/34_answer_spans.ipynb #7d2b9dda
@@ -74,6 +76,7 @@ def _ranked(feats, beam, allowed):
     columns = first,last,score[order]
     return (zip(*(c[a:b].tolist() for c in columns)) for a,b in zip(bounds, bounds[1:]))
 
+# %% ../../nbs/6_tasks/34_answer_spans.ipynb #7e82b2f7
 def find_answers(
     feats:Windows, # n windows
     beam:Beam, # what the model says about each

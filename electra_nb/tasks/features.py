@@ -11,6 +11,7 @@ from .rows import TextSplit
 from ..text.batches import ExamplesDL
 from ..text.rows import gather_rows
 from ..text.tokenizer import line_encoder
+from fastcore.basics import patch
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../nbs/6_tasks/03_features.ipynb #d9c24bb9
@@ -74,12 +75,14 @@ class Features:
     def __len__(self): return len(self.n_a)
     def __getitem__(self, i): return self.ids[self.offsets[i]:self.offsets[i+1]],int(self.n_a[i]),self.y[i]
 
-    def batch(self,
-        at, # (bs,) numbers of features
-    ) -> tuple: # ids (bs, sl), lengths (bs,), ids in the first segment (bs,), labels (bs,)
-        "Gather features, padded to the longest of them."
-        ids,lens = gather_rows(self.ids, self.offsets, at, self.tok.pad_token_id)
-        return ids,lens,torch.from_numpy(self.n_a[at]),self.y[torch.from_numpy(np.asarray(at))]
+# %% ../../nbs/6_tasks/03_features.ipynb #7f6c2e37
+@patch
+def batch(self:Features,
+    at, # (bs,) numbers of features
+) -> tuple: # ids (bs, sl), lengths (bs,), ids in the first segment (bs,), labels (bs,)
+    "Gather features, padded to the longest of them."
+    ids,lens = gather_rows(self.ids, self.offsets, at, self.tok.pad_token_id)
+    return ids,lens,torch.from_numpy(self.n_a[at]),self.y[torch.from_numpy(np.asarray(at))]
 
 # %% ../../nbs/6_tasks/03_features.ipynb #1f7e3c00
 def random_batches(
@@ -115,6 +118,7 @@ batch_orders = dict(random=random_batches, length=length_batches)
 # %% ../../nbs/6_tasks/03_features.ipynb #3e907856
 class FeaturesDL(ExamplesDL):
     "Batches `(ids, lens, n_a, y)` of labelled rows, as a fastai data loader; with `unpad` the positions of the tokens stand before `y`."
+    kept = (*ExamplesDL.kept,'order') # arguments that a copy has too
     def __init__(self,
         examples:Features, # the rows
         bs:int=32, # rows in a batch (Table 7)
@@ -132,33 +136,45 @@ class FeaturesDL(ExamplesDL):
         self.order,self._pass = order,(None,None)
         self._sorted = np.argsort(-examples.lens, kind='stable')
 
-    kept = (*ExamplesDL.kept,'order')
-    @property
-    def per_pass(self): return -(-len(self.examples)//self.bs)
-    @property
-    def n(self): return len(self.examples)
-    @property
-    def vocab(self): return self.kind.names
-    @property
-    def items(self):
-        raise AttributeError("fastai's Interpretation cannot show the texts of its rows: tasks.results has top_losses(learn), "
-            "the texts with the highest loss, and plot_confusion(learn)")
-    def get_idxs(self): return self._sorted.tolist()
+# %% ../../nbs/6_tasks/03_features.ipynb #a3e363e3
+@patch(as_prop=True)
+def per_pass(self:FeaturesDL): return -(-len(self.examples)//self.bs)
 
-    def rows(self, i):
-        "Numbers of the rows of batch `i`, counted from `start`."
-        if not self.shuffle: return self._sorted[i*self.bs:(i+1)*self.bs]
-        epoch,k = divmod(self.start+i, self.per_pass)
-        if self._pass[0]!=epoch: self._pass = epoch,batch_orders[self.order](self.examples.lens, self.bs, self.seed, epoch)
-        return self._pass[1][k]
+@patch
+def rows(self:FeaturesDL, i):
+    "Numbers of the rows of batch `i`, counted from `start`."
+    if not self.shuffle: return self._sorted[i*self.bs:(i+1)*self.bs]
+    epoch,k = divmod(self.start+i, self.per_pass)
+    if self._pass[0]!=epoch: self._pass = epoch,batch_orders[self.order](self.examples.lens, self.bs, self.seed, epoch)
+    return self._pass[1][k]
 
-    def gather(self, i):
-        "Batch `i`; what the model reads comes first, the labels last."
-        batch = super().gather(i)
-        return (*batch[:-2],*batch[-2:][::-1]) if self.unpad else batch # positions of the tokens stand before the labels
+# %% ../../nbs/6_tasks/03_features.ipynb #03aa1800
+@patch
+def gather(self:FeaturesDL, i):
+    "Batch `i`; what the model reads comes first, the labels last."
+    batch = ExamplesDL.gather(self, i)
+    if not self.unpad: return batch
+    *read,y,where = batch
+    return *read,where,y
 
-    def new(self, dataset=None, **kwargs):
-        "A copy with some arguments changed; one pass over all rows unless `n_batches` is given."
-        res = super().new(dataset, **{'n_batches':None, **kwargs})
-        if hasattr(self, 'kind'): res.kind = self.kind
-        return res
+# %% ../../nbs/6_tasks/03_features.ipynb #1f874ed5
+@patch
+def new(self:FeaturesDL, dataset=None, **kwargs):
+    "A copy with some arguments changed; one pass over all rows unless `n_batches` is given."
+    res = ExamplesDL.new(self, dataset, **{'n_batches':None, **kwargs})
+    if hasattr(self, 'kind'): res.kind = self.kind
+    return res
+
+# %% ../../nbs/6_tasks/03_features.ipynb #24dead80
+@patch(as_prop=True)
+def n(self:FeaturesDL): return len(self.examples)
+@patch(as_prop=True)
+def vocab(self:FeaturesDL): return self.kind.names
+@patch
+def get_idxs(self:FeaturesDL): return self._sorted.tolist()
+
+# %% ../../nbs/6_tasks/03_features.ipynb #7ada16a7
+@patch(as_prop=True)
+def items(self:FeaturesDL):
+    raise AttributeError("fastai's Interpretation cannot show the texts of its rows: tasks.results has top_losses(learn), "
+        "the texts with the highest loss, and plot_confusion(learn)")

@@ -4,22 +4,19 @@
 
 # %% auto #0
 __all__ = ['n_words', 'guess_text', 'choose_columns', 'is_empty', 'is_no_text', 'need_cells', 'refuse_multilabel', 'is_score',
-           'find_labels', 'text_groups', 'dev_split', 'split_rows', 'own_metrics', 'own_task', 'table_rows',
-           'check_valid', 'train_scale', 'table_task']
+           'find_labels', 'own_metrics', 'own_task', 'table_rows', 'train_scale', 'table_task']
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #f40cb5c5
 import re, numpy as np, pandas as pd
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import replace
 from ..commands import logger
 from .classify import label_words
 from .glue import tasks
+from .held_out import check_valid, split_rows
 from .kinds import kind_of
 from .rows import Split, Task, TaskData, TextSplit
 from .tables import Table, read_table
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
-from xxhash import xxh3_64_intdigest
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #c9c5424d
 _label_names = 'label labels class category target sentiment stars rating score topic intent gold_label y'.split()
@@ -110,43 +107,6 @@ def find_labels(
             f"is {column!r} the right column? For scores pass regression=True")
     return tuple(sorted(counts, key=_order))
 
-# %% ../../nbs/6_tasks/13_labels.ipynb #134761c6
-def text_groups(rows:TextSplit) -> np.ndarray:
-    "(n,) number of the group of each row: rows with a text in common; upper case and blanks make no difference."
-    texts = [[' '.join(t.casefold().split()) for t in ts] for ts in (rows.text_a,rows.text_b) if ts]
-    ids,n = {t:i for i,t in enumerate(dict.fromkeys(t for ts in texts for t in ts))},len(rows)
-    at = np.array([[ids[t] for t in ts] for ts in texts])
-    edges = coo_array((np.ones(at.size), (np.tile(np.arange(n), len(texts)), n+at.ravel())), (n+len(ids),)*2)
-    groups = connected_components(edges)[1][:n]
-    if len(texts)==1 or np.bincount(groups).max()<=n/2: return groups
-    return np.unique(np.sort(at, 0), axis=1, return_inverse=True)[1].ravel()
-
-# %% ../../nbs/6_tasks/13_labels.ipynb #6b80cc5b
-def dev_split(
-    keys:list, # text of each row
-    classes:list, # label of each row
-    share:float=0.1, # share for the dev split, above 0 and up to 0.5
-    groups:np.ndarray=None, # (n,) group of each row; None: rows with equal keys
-) -> np.ndarray: # (n,) bool, True for dev
-    "Choose dev groups: those with the smallest hashes, label by label, at least one where there are two."
-    groups = keys if groups is None else groups.tolist()
-    first,by_class = {},defaultdict(list)
-    for g,k,c in zip(groups, keys, classes): first.setdefault(g, (k,c))
-    for g,(k,c) in first.items(): by_class[c].append((xxh3_64_intdigest(k.encode('utf-8', 'surrogatepass')),g))
-    held = set()
-    for hashed in by_class.values():
-        n = round(share*len(hashed)) or int(len(hashed)>1)
-        held.update(g for _,g in sorted(hashed, key=lambda o: o[0])[:n])
-    return np.array([g in held for g in groups])
-
-# %% ../../nbs/6_tasks/13_labels.ipynb #f7565fc7
-def split_rows(rows:TextSplit, by_label:bool, share:float) -> dict:
-    "'train' and 'dev' -> rows; `share` is above 0 and up to 0.5."
-    keys = [' '.join(t) for t in zip(rows.text_a, rows.text_b or ['']*len(rows))]
-    held = dev_split(keys, rows.labels.tolist() if by_label else [0]*len(rows), share, text_groups(rows))
-    if not held.any(): raise ValueError(f"{rows.source} has too few rows ({len(rows)}) to hold some out: pass more, or a file with dev=")
-    return dict(train=rows.take(~held), dev=rows.take(held))
-
 # %% ../../nbs/6_tasks/13_labels.ipynb #e2cd7acc
 # by the number of labels, 3 for more
 _metrics = {1:('spearman','pearson'), 2:('accuracy','f1','mcc','macro_f1'), 3:('accuracy','macro_f1','mcc')}
@@ -193,14 +153,6 @@ def table_rows(
         need_cells(table, c, 'label' if c==task.label else 'text')
     kind = kind_of(task)
     return (kind.any_scale if any_scale else kind).read(table)
-
-# %% ../../nbs/6_tasks/13_labels.ipynb #5f59e588
-def check_valid(valid, dev):
-    "Refuse a share that cannot be held out, or has no effect."
-    if valid is None: return
-    if dev is not None: raise ValueError(f"valid={valid!r} would have no effect: the rows of dev= are scored, and none are held out")
-    if not (isinstance(valid, (int,float)) and 0<valid<=.5):
-        raise ValueError(f"valid={valid!r} is the share of rows held out: pass a number above 0 and up to 0.5, such as 0.1")
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #c2f4c54d
 def train_scale(task:Task, train:TextSplit) -> Task:

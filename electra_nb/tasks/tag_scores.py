@@ -8,7 +8,7 @@ __all__ = ['tag_metrics', 'ratio', 'commonest_tags']
 # %% ../../nbs/6_tasks/27_tag_scores.ipynb #17441d5c
 from collections import Counter, defaultdict
 from .spans import span_counts
-from .tagger import TagSplit
+from .tagged_rows import TagSplit
 
 # %% ../../nbs/6_tasks/27_tag_scores.ipynb #b655f4cd
 def _f1_parts(conlleval):

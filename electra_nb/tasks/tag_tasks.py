@@ -12,11 +12,12 @@ from dataclasses import replace
 from ..commands import logger
 from .conll import read_conll, read_conllu
 from .glue import tasks as glue_tasks
-from .labels import check_valid
+from .held_out import check_valid
 from .rows import Split, Task, TaskData
 from .spans import are_spans, refuse_odd_tag
 from .tables import Table, from_memory
-from .tag import Tag, list_column
+from .tag import Tag
+from .tagged_rows import list_column
 
 # %% ../../nbs/6_tasks/25_tag_tasks.ipynb #abb96bba
 _scores = ('entity_f1','conlleval_f1','accuracy')
@@ -81,6 +82,31 @@ def refuse_numbers(table:Table, words:str) -> None: # `words` is the column that
     raise ValueError(f"{table.name}: column {words!r} numbers the words: pass text= and label=, names of two of the columns {others}; "
         "CoNLL-U is read by itself from a file named .conllu")
 
+# %% ../../nbs/6_tasks/25_tag_tasks.ipynb #456c2667
+def _task(table, words, tags, metric):
+    "The row of the table of tasks."
+    lists = list_column(table, tags)
+    refuse_odd_tag(lists, table.locations)
+    spans = are_spans(lists)
+    usual = _scores if spans else ('accuracy',)
+    if metric not in (None,*usual): raise ValueError(f"metric={metric!r} is unknown for these tags: choose {', '.join(usual)}")
+    metrics = (metric,*(m for m in usual if m!=metric)) if metric else usual
+    return Task((words,), label=tags, kind='tag', metrics=metrics, epochs=10. if len(table)<=6000 else 3., scheme='BIOES' if spans else '',
+        splits={s:Split('', '') for s in ('train','dev')})
+
+# %% ../../nbs/6_tasks/25_tag_tasks.ipynb #0287f94b
+def _name(name):
+    "The name of a task of one's own."
+    name = re.sub(r'[^\w-]+', '_', name.split('.')[0])
+    return f'my_{name}' if name in {**glue_tasks, **tag_tasks} else name
+
+# %% ../../nbs/6_tasks/25_tag_tasks.ipynb #dca6d790
+def _found(data, words, tags):
+    "What has been found, in words."
+    sizes = ', '.join(f"{len(rows):,} {dict(train='training').get(s, s)} sentences" for s,rows in data.splits.items())
+    types = f"spans, written in {len(data.task.labels)} tags" if data.task.scheme else f"{len(data.task.labels)} word classes"
+    return f"{data.name}: words in {words}, tags in {tags}: {types}; {sizes}"
+
 # %% ../../nbs/6_tasks/25_tag_tasks.ipynb #e2d27c9f
 def own_tag_task(
     train:Table, # sentences to train on
@@ -106,29 +132,6 @@ def own_tag_task(
     data = TaskData(_name(name or train.name), Tag(task).settle(splits), splits)
     logger.info(_found(data, words, tags))
     return data
-
-# %% ../../nbs/6_tasks/25_tag_tasks.ipynb #456c2667
-def _task(table, words, tags, metric):
-    "The row of the table of tasks."
-    lists = list_column(table, tags)
-    refuse_odd_tag(lists, table.locations)
-    spans = are_spans(lists)
-    usual = _scores if spans else ('accuracy',)
-    if metric not in (None,*usual): raise ValueError(f"metric={metric!r} is unknown for these tags: choose {', '.join(usual)}")
-    metrics = (metric,*(m for m in usual if m!=metric)) if metric else usual
-    return Task((words,), label=tags, kind='tag', metrics=metrics, epochs=10. if len(table)<=6000 else 3., scheme='BIOES' if spans else '',
-        splits={s:Split('', '') for s in ('train','dev')})
-
-def _name(name):
-    "The name of a task of one's own."
-    name = re.sub(r'[^\w-]+', '_', name.split('.')[0])
-    return f'my_{name}' if name in {**glue_tasks, **tag_tasks} else name
-
-def _found(data, words, tags):
-    "What has been found, in words."
-    sizes = ', '.join(f"{len(rows):,} {dict(train='training').get(s, s)} sentences" for s,rows in data.splits.items())
-    types = f"spans, written in {len(data.task.labels)} tags" if data.task.scheme else f"{len(data.task.labels)} word classes"
-    return f"{data.name}: words in {words}, tags in {tags}: {types}; {sizes}"
 
 # %% ../../nbs/6_tasks/25_tag_tasks.ipynb #ea5f182b
 def tag_rows(table:Table, task:Task):

@@ -10,8 +10,9 @@ __all__ = ['Context', 'context_of', 'place_encoder', 'unspaced', 'answer_tokens'
 import numpy as np, torch
 from bisect import bisect_right
 from dataclasses import dataclass
+from .context_words import find_words, word_range
 from .features import check_unicode
-from .questions import QuestionRows, find_words, word_range
+from .questions import QuestionRows
 from ..text.rows import gather_rows
 from fastcore.basics import patch
 from tokenizers import Tokenizer

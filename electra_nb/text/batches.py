@@ -8,7 +8,7 @@ __all__ = ['row_order', 'block_size', 'permute', 'batch_rows', 'token_positions'
 # %% ../../nbs/1_text/12_batches.ipynb #940aa50c
 import numpy as np, torch
 from .examples import Examples, map_ahead
-from fastai.torch_core import to_detach
+from fastai.torch_core import to_detach as detach_all
 from fastcore.basics import patch
 from functools import lru_cache
 
@@ -74,6 +74,7 @@ def token_positions(
 # %% ../../nbs/1_text/12_batches.ipynb #10215bec
 class ExamplesDL:
     "Batches `(ids, lens, n_a)` of packed examples, and with `unpad` also the `indices` of their tokens, as a fastai data loader."
+    kept = ('bs','n_batches','seed','shuffle','start','device','prefetch','unpad') # arguments that a copy has too
     def __init__(self,
         examples:Examples, # the rows
         bs:int=128, # rows in a batch
@@ -94,16 +95,23 @@ class ExamplesDL:
         if n_batches is not None: n = n_batches if shuffle else min(n_batches, n)
         self.n_batches = max(1, n)
 
-    kept = ('bs','n_batches','seed','shuffle','start','device','prefetch','unpad') # arguments that a copy has too
-    def __len__(self): return self.n_batches
-    def __iter__(self): return self.batches()
-    def one_batch(self): return next(iter(self))
-    def to_detach(self, b, cpu=True, gather=True): return to_detach(b, cpu, gather=False) # nothing to gather: a run is one process
-    def to(self, device): self.device = torch.device(device)
-    @property
-    def dataset(self): return self.examples
-    @property
-    def n(self): return self.n_batches*self.bs if self.shuffle else min(self.n_batches*self.bs, len(self.examples))
+# %% ../../nbs/1_text/12_batches.ipynb #07211a3e
+@patch
+def __len__(self:ExamplesDL): return self.n_batches
+@patch
+def __iter__(self:ExamplesDL): return self.batches()
+@patch
+def one_batch(self:ExamplesDL): return next(iter(self))
+
+# %% ../../nbs/1_text/12_batches.ipynb #09b8bcea
+@patch
+def to(self:ExamplesDL, device): self.device = torch.device(device)
+@patch(as_prop=True)
+def dataset(self:ExamplesDL): return self.examples
+@patch(as_prop=True)
+def n(self:ExamplesDL):
+    places = self.n_batches*self.bs
+    return places if self.shuffle else min(places, len(self.examples))
 
 # %% ../../nbs/1_text/12_batches.ipynb #e7d24937
 @patch
@@ -125,6 +133,10 @@ def batches(self:ExamplesDL):
     gpu = self.device.type=='cuda'
     n_ahead = 2*gpu if self.prefetch is None else self.prefetch
     for batch in map_ahead(self.gather, range(len(self)), n_ahead): yield tuple(o.to(self.device, non_blocking=gpu) for o in batch)
+
+# %% ../../nbs/1_text/12_batches.ipynb #42a47469
+@patch
+def to_detach(self:ExamplesDL, b, cpu=True, gather=True): return detach_all(b, cpu, gather=False)
 
 # %% ../../nbs/1_text/12_batches.ipynb #e0831827
 @patch
