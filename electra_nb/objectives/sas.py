@@ -30,7 +30,7 @@ def recall_samples(
     now = torch.zeros_like(ids, dtype=torch.bool).scatter(1, slots, True)
     return torch.where(now, masked, corrupt(ids, old_slots, old_samples)[0])
 
-# %% ../../nbs/3_objectives/17_sas.ipynb #e70a7e4c
+# %% ../../nbs/3_objectives/17_sas.ipynb #321a3d7c
 class SASModel(RTDModel):
     "One encoder that guesses masked tokens and finds its own guesses of the last reading."
     def __init__(self,
@@ -51,9 +51,8 @@ class SASModel(RTDModel):
         h = encode(self.discriminator.electra, masked, *inputs)
         guesses = self.generator.generator_predictions(h.gather(1, slots[...,None].expand(-1, -1, h.shape[-1])))
         proposal = self.corrupt(self.generator.generator_lm_head(guesses), ids, slots)
-        judged = inputs[0].scatter(1, slots, False)
-        if self.known is not None: judged = judged & self.known[:,None]
-        verdicts = self.discriminator.discriminator_predictions(h)
+        verdicts,judged = self.discriminator.discriminator_predictions(h),inputs[0].scatter(1, slots, False)
+        if self.known is not None: verdicts = torch.where(self.known[:,None], verdicts, 0.)
         return RTDOutput((proposal.nll,proposal.preds,proposal.sampled,masked,(masked!=ids) & judged,verdicts,judged,slots))
 
 # %% ../../nbs/3_objectives/17_sas.ipynb #d4fe9e0d
