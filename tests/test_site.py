@@ -2,6 +2,7 @@
 import ast, inspect, json, re, shutil, signal, subprocess, sys
 from io import BytesIO
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from PIL import Image
@@ -26,6 +27,7 @@ def site():
         lines.append(line.strip())
         if line.startswith('http'): break
     assert lines[-1].startswith('http://127.0.0.1:'), '\n'.join(lines)
+    Thread(target=p.stdout.read, daemon=True).start() # a line for each request: a full pipe would stop the server
     yield root/'build'/'html',lines[-1]
     p.send_signal(signal.SIGINT)
     assert p.wait(60)==0
