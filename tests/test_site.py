@@ -1,8 +1,11 @@
 "The site: built from the stored notebooks, served on this machine, and read in a browser as a visitor would."
 import ast, inspect, json, re, shutil, signal, subprocess, sys
+from io import BytesIO
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 root = Path(__file__).parent.parent
@@ -24,6 +27,7 @@ def site():
         lines.append(line.strip())
         if line.startswith('http'): break
     assert lines[-1].startswith('http://127.0.0.1:'), '\n'.join(lines)
+    Thread(target=p.stdout.read, daemon=True).start() # a line for each request: a full pipe would stop the server
     yield root/'build'/'html',lines[-1]
     p.send_signal(signal.SIGINT)
     assert p.wait(60)==0
@@ -199,6 +203,17 @@ def test_copy(site, browser):
     page.wait_for_function("navigator.clipboard.readText().then(t => t.length>0)")
     assert page.evaluate('navigator.clipboard.readText()').strip()==block.locator('pre').inner_text().strip()
     context.close()
+
+@needs_browser
+@pytest.mark.parametrize('scheme', ['light','dark'])
+def test_pictures_follow_the_page(site, browser, scheme):
+    "A picture has the shade of its page: its corner is about as light or dark as the background."
+    page = browser.new_page(color_scheme=scheme, viewport=dict(width=1280, height=900))
+    page.goto(f'{site[1]}/explain/curves.html')
+    page.locator('.cell_output img').first.scroll_into_view_if_needed()
+    corner = Image.open(BytesIO(page.locator('.cell_output img').first.screenshot())).convert('L').getpixel((8,8))
+    assert corner<60 if scheme=='dark' else corner>200
+    page.close()
 
 @needs_browser
 def test_folded_options(site, browser):
