@@ -148,7 +148,7 @@ def make_cases(texts):
         token_alone=(wiki, dict(objective='replace_mlm'), [Alone], 'main model only copies'),
         single_words=(word_list(wiki), {}, [], 'texts are too short'),
         uphill=(wiki, {}, [Uphill], 'a gradient has the wrong sign'),
-        quarter_generator=(wiki, dict(generator_size=.25), [], None),
+        mlm=(wiki, dict(objective='mlm'), [], None),
         electra_15=(wiki, dict(objective='electra_15'), [], None),
         replace_mlm=(wiki, dict(objective='replace_mlm'), [], None))
     healthy = dict(spanish=tagged_sentences(texts/'spanish.txt'), python=library(), gutenberg=head(texts/'gutenberg.txt'),
