@@ -23,7 +23,8 @@ def needed_tokens(
 ) -> float:
     "How much a healthy run reads until it has learned something for certain."
     if run.settings['init']!='local': return 5e7
-    return 3.5e5 if run.settings['lexical_start'] and steps>=600 else 1e6
+    early = run.settings['lexical_start'] and run.settings['objective']=='electra' and steps>=600
+    return 3.5e5 if early else 1e6
 
 # %% ../../nbs/8_reports/03_learning.ipynb #f138bd3e
 def is_settled(run:RunFolder) -> bool:
