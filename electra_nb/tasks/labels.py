@@ -160,6 +160,14 @@ def train_scale(task:Task, train:TextSplit) -> Task:
     if task.labels or train.labels.min()==train.labels.max(): return task
     return replace(task, scale=(float(train.labels.min()),float(train.labels.max())))
 
+# %% ../../nbs/6_tasks/13_labels.ipynb #8c18e972
+def _found(data):
+    "What has been found, in words."
+    task = data.task
+    found = f'{len(task.labels)} classes' if task.labels else f'scores from {task.scale[0]:g} to {task.scale[1]:g}'
+    sizes = ', '.join(f"{len(rows):,} {dict(train='training').get(s, s)} rows" for s,rows in data.splits.items())
+    return f"{data.name}: texts in {' and '.join(task.text)}, labels in {task.label}: {found}; {sizes}"
+
 # %% ../../nbs/6_tasks/13_labels.ipynb #d6932658
 def table_task(
     data, # labelled rows to train on, as for `read_table`
@@ -183,8 +191,6 @@ def table_task(
     if dev is None: splits.update(split_rows(splits['train'], bool(task.labels), .1 if valid is None else valid))
     task = train_scale(task, splits['train'])
     name = name or re.sub(r'[^\w-]+', '_', tables['train'].name.split('.')[0])
-    name = f'my_{name}' if name in tasks else name
-    found = f'{len(task.labels)} classes' if task.labels else f'scores from {task.scale[0]:g} to {task.scale[1]:g}'
-    sizes = ', '.join(f"{len(rows):,} {dict(train='training').get(s, s)} rows" for s,rows in splits.items())
-    logger.info(f"{name}: texts in {' and '.join(text)}, labels in {label}: {found}; {sizes}")
-    return TaskData(name, task, splits)
+    data = TaskData(f'my_{name}' if name in tasks else name, task, splits)
+    logger.info(_found(data))
+    return data

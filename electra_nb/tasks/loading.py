@@ -109,15 +109,19 @@ def task_folder(task:Task, glue_dir:str) -> Path:
 
 # %% ../../nbs/6_tasks/12_loading.ipynb #4ddc1b7a
 def _absent(name, split, file, folder):
+    "A sentence about a split that is not there."
     others = sorted(p.name for p in folder.iterdir() if p.name.startswith(split.split('_')[0]))
-    hint = f" (there is {', '.join(others)}; to use one, write {name}:{split}=FILE)" if others and split in ('train','dev') else ''
+    named = others and split in ('train','dev')
+    hint = f" (there is {', '.join(others)}; to use one, write {name}:{split}=FILE)" if named else ''
     return f"{name}: no {file} here, so there is no {split} split{hint}"
 
+# %% ../../nbs/6_tasks/12_loading.ipynb #fc9324be
 def _hold_out(data):
     "Take a share of the training rows as dev rows, and say so."
     data.splits.update(kind_of(data.task).hold_out(data.splits['train'], data.task.valid))
     data.missing = [f'{m}; {len(data.splits["dev"]):,} training rows are held out for it' if 'no dev split' in m else m for m in data.missing]
 
+# %% ../../nbs/6_tasks/12_loading.ipynb #51984bbd
 def load_files(
     name:str, # in `tasks`
     glue_dir:str, # folder in the original layout
@@ -137,26 +141,31 @@ def load_files(
     data.task = kind_of(task).settle(data.splits)
     return data
 
+# %% ../../nbs/6_tasks/12_loading.ipynb #e158a455
+def _hub_split(repo, config, split):
+    "A split of a data set on the hub."
+    from datasets import load_dataset
+    where,_,revision = repo.partition('@')
+    try: return load_dataset(where, config or None, split=split, revision=revision or None)
+    except (OSError,RuntimeError,ValueError) as e:
+        why = f'{type(e).__name__}: {str(e).splitlines()[0]}'
+        raise ConnectionError(f"{repo} ({config}, {split}) could not be loaded ({why}). Without a network, pass glue_dir= with "
+            "a folder in the original layout.") from e
+
 # %% ../../nbs/6_tasks/12_loading.ipynb #6c309960
 def from_hub(
     name:str, # in `tasks`
     repo:str=None, # data set on the hub, or a folder that `datasets` understands; None: as the task says
 ) -> TaskData:
     "Read a task from the Hugging Face hub."
-    from datasets import load_dataset
     task = tasks[name]
     repo,data = repo or task.repo,TaskData(name, task, {})
-    if not any(o.hub for o in task.splits.values()): raise ValueError(f"{name} is read from files: pass glue_dir=, the folder that holds them")
-    where,_,revision = repo.partition('@')
-    for s,o in ((s,o) for s,o in task.splits.items() if o.hub):
-        config,_,split = o.hub.rpartition(':')
+    there = {s:o.hub for s,o in task.splits.items() if o.hub}
+    if not there: raise ValueError(f"{name} is read from files: pass glue_dir=, the folder that holds them")
+    for s,hub in there.items():
+        config,_,split = hub.rpartition(':')
         config = config or task.hub
-        try: ds = load_dataset(where, config or None, split=split, revision=revision or None)
-        except (OSError,RuntimeError,ValueError) as e:
-            why = f'{type(e).__name__}: {str(e).splitlines()[0]}'
-            raise ConnectionError(f"{repo} ({config}, {split}) could not be loaded ({why}). Without a network, pass glue_dir= with "
-                "a folder in the original layout.") from e
-        table = layouts[task.kind].hub_table(ds, task, f'{repo}:{config}:{split}')
+        table = layouts[task.kind].hub_table(_hub_split(repo, config, split), task, f'{repo}:{config}:{split}')
         data.splits[s] = kind_of(task).read(table, labelled=False)
         check_count(data, s)
     if task.valid and 'dev' not in data.splits: _hold_out(data)

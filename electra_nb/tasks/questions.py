@@ -73,6 +73,7 @@ def _squad_answers(qa, where):
     if not cell['text'] and qa.get('is_impossible') is False: raise ValueError(f"{where}: no answers, but is_impossible is false")
     return dict(text=[], answer_start=[]) if impossible else cell
 
+# %% ../../nbs/6_tasks/30_questions.ipynb #a0f06b49
 def squad_rows(
     content:dict, # of the file
     name:str, # of the file, for messages
@@ -100,6 +101,7 @@ def _mrqa_answers(qa, where):
     if not all(isinstance(t, str) for t in accepted or ()): raise ValueError(f"{where}.answers: texts were expected, found {accepted!r:.60}")
     return dict(text=[text], answer_start=[spans[0][0]], accepted=accepted or [text])
 
+# %% ../../nbs/6_tasks/30_questions.ipynb #dd4259fa
 def mrqa_rows(
     table:Table, # the lines of the file, with the columns `context` and `qas`
 ) -> Iterator[tuple]: # as `squad_rows`
@@ -113,6 +115,12 @@ def mrqa_rows(
             question,answers = _need(qa, 'question', str, at),_mrqa_answers(qa, at)
             yield (at,_id(qa.get('qid'), f'{where}-{k}'),question,context,*([answers] if answers else []))
 
+# %% ../../nbs/6_tasks/30_questions.ipynb #d6ed77d7
+def parse_json(text, where):
+    "What a text in JSON says; broken JSON is refused."
+    try: return json.loads(text)
+    except (ValueError,RecursionError) as e: raise ValueError(f"{where}: broken JSON ({e})") from None
+
 # %% ../../nbs/6_tasks/30_questions.ipynb #dc70a607
 def _cell(value, context, where):
     "The answers of a cell as (accepted texts, (text, first character) of the one to train on); None: unknown."
@@ -125,11 +133,6 @@ def _cell(value, context, where):
     if odd: raise ValueError(f"{where}: the answer {odd[0]!r:.60} is no text")
     return value.get('accepted') or texts,(texts[0],int(starts[0])) if texts else None
 
-def parse_json(text, where):
-    "What a text in JSON says; broken JSON is refused."
-    try: return json.loads(text)
-    except (ValueError,RecursionError) as e: raise ValueError(f"{where}: broken JSON ({e})") from None
-
 # %% ../../nbs/6_tasks/30_questions.ipynb #fc230214
 def _is_answer(value, context):
     "Whether a cell is an answer as an object, in JSON, or in words of its context."
@@ -138,6 +141,7 @@ def _is_answer(value, context):
     if not value.isascii(): return value in context
     return bool(re.search(rf'(?<!\w){re.escape(value.strip())}(?!\w)', context, re.ASCII))
 
+# %% ../../nbs/6_tasks/30_questions.ipynb #5429b56b
 def has_questions(table:Table) -> bool:
     "Whether a table has questions, contexts and answers."
     names = {c.lower():c for c in table.columns}

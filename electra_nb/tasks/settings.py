@@ -49,6 +49,7 @@ class FinetuneConfig(TagConfig, WindowConfig, HeadChoice, SpanConfig, OptimConfi
 _by_width = {1024:dict(lr=5e-5, layer_decay=.9), 768:dict(lr=1e-4), 128:{}, # Table 7
     0:dict(lr=5e-4, layer_decay=1., pooling='mean', threads=1)} # other widths: ours
 
+# %% ../../nbs/6_tasks/15_settings.ipynb #fd3d4520
 _aliases = dict(learning_rate='lr', num_train_epochs='epochs', n_epochs='epochs', max_steps='epochs', num_train_steps='epochs',
     num_warmup_steps='warmup', warmup_proportion='warmup', warmup_ratio='warmup', weight_decay='wd', weight_decay_rate='wd',
     train_batch_size='bs', per_device_train_batch_size='bs', batch_size='bs', max_seq_length='max_len', max_length='max_len',
@@ -57,6 +58,7 @@ _aliases = dict(learning_rate='lr', num_train_epochs='epochs', n_epochs='epochs'
     max_query_length='max_question', n_best_size='n_best', max_answer_length='max_answer', qa_na_threshold='no_answer_above',
     model_dir='out', output_dir='out')
 
+# %% ../../nbs/6_tasks/15_settings.ipynb #c233cf41
 def finetune_config(
     shape:ElectraConfig, # of the encoder
     **options, # settings to change, by name; None: as the width says

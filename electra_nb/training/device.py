@@ -19,6 +19,7 @@ from fastai.basics import Learner
 from fastai.callback.core import Callback, _inner_loop
 from fastai.callback.fp16 import AMPMode, MixedPrecision
 from fastai.learner import AvgSmoothLoss
+from fastcore.basics import patch
 from functools import cache
 
 # %% ../../nbs/4_training/07_device.ipynb #43af4db6
@@ -91,30 +92,39 @@ class TableLearner(Learner):
         if event_name not in self.table: self.table[event_name] = handlers(self.cbs, event_name)
         for cb in self.table[event_name]: cb(event_name)
 
-    def validate(self, *args, **kwargs):
-        with same_record(self): return super().validate(*args, **kwargs)
+# %% ../../nbs/4_training/07_device.ipynb #2b3becac
+@patch
+def validate(self:TableLearner, *args, **kwargs):
+    with same_record(self): return Learner.validate(self, *args, **kwargs)
 
-    def get_preds(self, *args, **kwargs):
-        with same_record(self): return super().get_preds(*args, **kwargs)
+@patch
+def get_preds(self:TableLearner, *args, **kwargs):
+    with same_record(self): return Learner.get_preds(self, *args, **kwargs)
 
-    def summary(self):
-        "fastai's table of the layers; all tensors of a batch but the labels go in."
-        dl = self.dls.train
-        dl.n_inp = len(dl.one_batch())-self.n_labels
-        try: return super().summary()
-        finally: del dl.n_inp
+# %% ../../nbs/4_training/07_device.ipynb #623c22af
+@patch
+def summary(self:TableLearner):
+    "fastai's table of the layers; all tensors of a batch but the labels go in."
+    dl = self.dls.train
+    dl.n_inp = len(dl.one_batch())-self.n_labels
+    try: return Learner.summary(self)
+    finally: del dl.n_inp
 
-    def export(self, *args, **kwargs):
-        raise ValueError("export writes Python objects, which can run any code when they are opened. The folder of a run has its towers "
-            "for transformers, and open_run makes this Learner again; fine-tuned models are in models/ of their study")
+# %% ../../nbs/4_training/07_device.ipynb #1375dd61
+@patch
+def export(self:TableLearner, *args, **kwargs):
+    raise ValueError("export writes Python objects, which can run any code when they are opened. The folder of a run has its towers "
+        "for transformers, and open_run makes this Learner again; fine-tuned models are in models/ of their study")
 
-    def lr_find(self, *args, **kwargs):
-        "fastai's finder of a learning rate; the folder in which it keeps the weights for a moment does not stay."
-        folder = self.path/self.model_dir
-        there = folder.exists()
-        try: return super().lr_find(*args, **kwargs)
-        finally:
-            if folder.exists() and not (there or any(folder.iterdir())): folder.rmdir()
+# %% ../../nbs/4_training/07_device.ipynb #9e6ee5b1
+@patch
+def lr_find(self:TableLearner, *args, **kwargs):
+    "fastai's finder of a learning rate; the folder in which it keeps the weights for a moment does not stay."
+    folder = self.path/self.model_dir
+    there = folder.exists()
+    try: return Learner.lr_find(self, *args, **kwargs)
+    finally:
+        if folder.exists() and not (there or any(folder.iterdir())): folder.rmdir()
 
 # %% ../../nbs/4_training/07_device.ipynb #aacd67c8
 def precision_cbs(

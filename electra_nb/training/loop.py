@@ -123,6 +123,15 @@ def _tidy(learn, run, cfg, state):
     n = cfg.keep+1+sum(m>learn.steps.done for m in milestones(cfg.steps))
     if learn.steps.done<learn.steps.last: need_space(run, n*checkpoint_bytes(learn.model), f'the run, with {n} checkpoints,')
 
+# %% ../../nbs/4_training/10_loop.ipynb #7e901156
+def _fit(learn, own, cfg, cbs):
+    "Train until the last step or a stop."
+    n = n_intervals(learn.steps.done, learn.steps.last, eval_interval(cfg))
+    try:
+        with explain_memory(cfg, learn.dls.train.examples.max_len): learn.fit(n, cbs=[*own,*cbs])
+    except FloatingPointError as e: raise FloatingPointError(f'{e} {own.dump.save()}'.strip()) from None
+    finally: own.bar.close()
+
 # %% ../../nbs/4_training/10_loop.ipynb #75643b41
 def train(
     learn:Learner, # from `pretrain_learner`
@@ -141,12 +150,7 @@ def train(
     _tidy(learn, run, cfg, state)
     with learn.no_bar(), learn.no_logging(), stop_signals(own.saver):
         _evaluate(learn, own.log, every)
-        while learn.steps.done<learn.steps.last and not own.saver.reason:
-            try:
-                with explain_memory(cfg, learn.dls.train.examples.max_len):
-                    learn.fit(n_intervals(learn.steps.done, learn.steps.last, every), cbs=[*own,*cbs])
-            except FloatingPointError as e: raise FloatingPointError(f'{e} {own.dump.save()}'.strip()) from None
-            finally: own.bar.close()
+        while learn.steps.done<learn.steps.last and not own.saver.reason: _fit(learn, own, cfg, cbs)
         if learn.steps.done==learn.steps.last: _evaluate(learn, own.log, every)
     save_curves(run)
     fill_recorder(learn, read_log(run/'log.jsonl'))

@@ -13,6 +13,7 @@ from ..settings import Settings
 from .progress import orders
 from fastai.callback.core import Callback
 from fastai.optimizer import OptimWrapper
+from fastcore.basics import patch
 from functools import partial
 from itertools import cycle
 from torch import Tensor, nn
@@ -54,12 +55,6 @@ class ElectraAdam(torch.optim.AdamW):
     @property
     def saved(self): return ('exp_avg','exp_avg_sq','step')[:2+self.bias_correction] # what a checkpoint needs of the state
 
-    def init_state(self):
-        "Give every parameter zero moments and its first step count."
-        for p in (p for p in self.params if 'step' not in self.state[p]):
-            first = 0. if self.bias_correction else 1e9
-            self.state[p].update(step=torch.full((), first, device=p.device), exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
-
     def zero_grad(self, set_to_none=True):
         if not set_to_none: return super().zero_grad(set_to_none)
         for p in self.params: p.grad = None
@@ -68,6 +63,15 @@ class ElectraAdam(torch.optim.AdamW):
     def step(self, closure=None):
         self.init_state()
         return super().step(closure)
+
+# %% ../../nbs/4_training/01_optim.ipynb #6e1835f7
+@patch
+def init_state(self:ElectraAdam):
+    "Give every parameter zero moments and its first step count."
+    first = 0. if self.bias_correction else 1e9
+    for p in (p for p in self.params if 'step' not in self.state[p]):
+        step = torch.full((), first, device=p.device)
+        self.state[p].update(step=step, exp_avg=torch.zeros_like(p), exp_avg_sq=torch.zeros_like(p))
 
 # %% ../../nbs/4_training/01_optim.ipynb #27156274
 def clip_and_adam(
