@@ -7,9 +7,9 @@ __all__ = ['warmup_steps', 'needed_tokens', 'is_settled', 'is_mature', 'only_fre
            'more_than_promised']
 
 # %% ../../nbs/8_reports/03_learning.ipynb #6c24cb99
-import math
 from .rules import rule
 from .run_folder import RunFolder
+from scipy.stats import binom
 
 # %% ../../nbs/8_reports/03_learning.ipynb #66a7886b
 def warmup_steps(run:RunFolder) -> float:
@@ -78,8 +78,7 @@ def more_than_promised(
 ) -> bool:
     "Are samples right so often that they cannot have been drawn from the generator's probabilities?"
     expected,found = v['expected_accuracy'],v['sampled_accuracy']
-    error = math.sqrt(expected*(1-expected)/max(1, v['slots']))
-    return found>1.2*expected+5*error
+    return found>1.2*expected and binom.sf(found*v['slots']-.5, v['slots'], expected).item()<1e-7
 
 @rule('fakes are not drawn at random', "draw samples from the generator's probabilities (`objectives.sampling`)",
     'slots', 'expected_accuracy', 'sampled_accuracy', 'temperature')
