@@ -185,7 +185,9 @@ def rtd_healthy(
     "What a sound run has learned."
     context = f"loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}"
     verdicts = f"loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}; AUC {v['disc_auc']:.2f}, on words by frequency {v['probe_auc']:.2f}"
-    return f'The generator uses context ({context}), the discriminator knows more than how many tokens are replaced ({verdicts})'
+    beyond = v['disc_loss']<v['disc_floor'] # above the floor it may still rank the tokens rightly
+    learned = 'knows more than how many tokens are replaced' if beyond else 'ranks replaced tokens above originals more often than not'
+    return f'The generator uses context ({context}), the discriminator {learned} ({verdicts})'
 
 # %% ../../nbs/3_objectives/07_rtd.ipynb #73de91f6
 @dataclass(frozen=True)
