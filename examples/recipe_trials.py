@@ -1,0 +1,106 @@
+"""One change of the recipe `tiny` at a time, with the same CPU time: one line of JSON a run.
+
+    python recipe_trials.py TEXT SENTENCES TAGGING PAIRS OUT --trials tiny vocab_2k … --seeds 0 1 2 3 4
+
+TEXT, SENTENCES, PAIRS: as in paper_tables.py. TAGGING: a folder with chunk/train.txt (CoNLL-2000), of which a tenth is scored.
+A trial has as many steps as take the CPU time of 4,500 steps of `tiny`; the first run of a trial measures that, in
+turns with `tiny`, and writes it beside OUT. Runs that OUT has already are left out.
+"""
+import argparse, json, shutil, time, torch
+import numpy as np
+from dataclasses import replace
+from electra_nb import pretrain
+from electra_nb.recipe import make_recipe
+from electra_nb.tasks.builtin import word_order_task
+from electra_nb.tasks.encoders import encoder_tokenizer, load_encoder, random_encoder
+from electra_nb.tasks.kinds import kind_of
+from electra_nb.tasks.learner import dev_predictions, fit_task, task_features, task_learner
+from electra_nb.tasks.loading import load_files
+from electra_nb.tasks.settings import finetune_config
+from electra_nb.training.clock import time_step
+from electra_nb.training.folder import versions
+from paper_tables import ask_pairs, bits, documents, last_evaluation, sentence_task, some_pairs, write_part
+from pathlib import Path
+from statistics import median
+
+trials = dict( # name -> what `pretrain` is told
+    tiny=dict(), disc_weight_10=dict(disc_weight=10.), disc_weight_20=dict(disc_weight=20.), mask_25=dict(mask_prob=.25),
+    disentangled=dict(tie='disentangled'), lossless=dict(carry_overflow=True), vocab_2k=dict(vocab_size=2048),
+    vocab_8k=dict(vocab_size=8192), lr_1e3=dict(lr=1e-3), lr_4e3=dict(lr=4e-3), generator_2=dict(generator_layers=1.),
+    layers_3=dict(n_layers=3, generator_layers=.3333), bs_16=dict(bs=16), bs_4=dict(bs=4), mask_falls=dict(mask_prob=.3, final_mask_prob=.15),
+    whole_words=dict(mask_unit='word'), no_lexical=dict(lexical_start=False), all_tokens=dict(objective='all_tokens_mlm'))
+
+def few(data, n_train, n_dev=2000):
+    "A task with the first of its training rows, and of its dev rows."
+    train,dev = (rows.take(np.arange(len(rows))<n) for rows,n in ((data.splits['train'],n_train),(data.splits['dev'],n_dev)))
+    return replace(data, name=f'{data.name}_{n_train}', splits=dict(train=train, dev=dev))
+
+def make_tasks(text, sentences, tagging):
+    "The tasks, and how many times each passes over its training rows."
+    few_shot = [word_order_task(documents(text, 20_000_000, 26_000_000)), *(sentence_task(sentences, k) for k in ('SUBJ','MR'))]
+    return [(few(t, n), epochs) for t in few_shot for n,epochs in ((200,30.),(2000,5.))]+[(few(load_files('chunk', tagging), 2000), 5.)]
+
+def fine_tune(start, tok, tasks, seed):
+    "The score of each task; of a classifier, which rows were right as well."
+    out = {}
+    for data,epochs in tasks:
+        encoder = start()
+        own = {} if data.task.kind=='tag' else dict(pooling='mean')
+        cfg = finetune_config(encoder.config, epochs=epochs, max_len=min(data.task.max_len, encoder.config.max_position_embeddings), **own)
+        feats = task_features(data, tok, cfg)
+        learn = task_learner(data, feats, encoder, cfg, seed)
+        fit_task(learn, cfg)
+        pred,rows = dev_predictions(learn)[1],data.splits['dev']
+        out[data.name] = dict(score=round(next(iter(kind_of(data.task).score(rows, pred).values())), 3), rows=len(rows))
+        if data.task.kind=='classify': out[data.name]['right'] = bits(pred==rows.labels)
+    return out
+
+def equal_time(name, times):
+    "Steps of a trial that take the CPU time of 4,500 steps of `tiny`; `times` keeps them."
+    kept = json.loads(times.read_text()) if times.exists() else {}
+    if name not in kept:
+        took = {k:[] for k in ('tiny',name)}
+        for _ in range(5):
+            for k,seconds in took.items():
+                recipe = make_recipe('tiny', **trials[k])
+                seconds.append(time_step(recipe, recipe.vocab.vocab_size, 'cpu').step)
+        ratio = median(took[name])/median(took['tiny'])
+        kept[name] = dict(ratio=round(ratio, 4), steps=4500 if name=='tiny' else round(4500/ratio))
+        times.write_text(json.dumps(kept, indent=1)+'\n')
+    return kept[name]['steps']
+
+def one_run(name, seed, steps, text, tasks, pairs, home):
+    "Pre-train, fine-tune, ask pairs; the record of it."
+    run,begun = Path(home)/f'{name}-{seed}',time.process_time()
+    pretrain(corpus=str(text), out=str(run), seed=seed, steps=steps, eval_every=steps//10, threads=1, **trials[name])
+    trained = time.process_time()-begun
+    tok = encoder_tokenizer(run)
+    record = dict(trial=name, seed=seed, steps=steps, options=trials[name], evaluation=last_evaluation(run),
+        tasks=fine_tune(lambda: load_encoder(run), tok, tasks, seed), pairs=ask_pairs(run, pairs, seed))
+    if name=='tiny':
+        def at_random():
+            torch.manual_seed(seed)
+            return random_encoder(run)
+        record['random_start'] = fine_tune(at_random, tok, tasks, seed)
+    shutil.rmtree(run)
+    return dict(record, cpu_seconds=dict(pretraining=round(trained), all=round(time.process_time()-begun)), versions=versions(),
+        date=time.strftime('%Y-%m-%d'))
+
+if __name__=='__main__':
+    ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    for word in ('text','sentences','tagging','pairs','out'): ask.add_argument(word)
+    ask.add_argument('--trials', nargs='+', default=list(trials), choices=list(trials))
+    ask.add_argument('--seeds', nargs='+', type=int, default=[0,1,2,3,4])
+    ask.add_argument('--home', default='trial_runs', help='folder for runs under way')
+    a = ask.parse_args()
+    torch.set_num_threads(1)
+    text = write_part(a.text, 20_000_000, a.home)
+    out,tasks,pairs = Path(a.out),make_tasks(a.text, a.sentences, a.tagging),some_pairs(a.pairs)
+    for seed in a.seeds:
+        for name in a.trials:
+            done = {(r['trial'],r['seed']) for r in map(json.loads, out.read_text().splitlines())} if out.exists() else set()
+            if (name,seed) in done: continue
+            steps = equal_time(name, out.with_suffix('.times.json'))
+            line = json.dumps(one_run(name, seed, steps, text, tasks, pairs, a.home))
+            with out.open('a') as f: f.write(line+'\n')
+            print(line[:200], flush=True)
