@@ -12,7 +12,7 @@ from .commands import Command
 from .estimates import TextSize, corpus_size, fit_hours, n_eval_batches, train_seconds
 from .figure import ShownFigure
 from .plans import Plan
-from .recipe import Recipe, make_recipe, option_groups, recipe_docs, recipe_from_file, recipes
+from .recipe import Recipe, make_recipe, option_groups, own_sizes, recipe_docs, recipe_from_file, recipes
 from .settings import with_options
 from .text.corpus import get_corpus
 from .training.clock import StepTime, step_flops, time_step
@@ -70,7 +70,7 @@ def paper_share(
     flops:float, # operations of the run
 ) -> float: # None: the paper has no such size
     "The computing of a run as a share of the paper's, for the size of this name."
-    if size=='tiny': return None
+    if size in own_sizes: return None
     paper = recipes[size]
     return flops/(step_flops(paper)*paper.train.steps)
 

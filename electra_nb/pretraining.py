@@ -12,7 +12,7 @@ from .commands import Command, logger
 from .files import read_json
 from .locks import folder_lock
 from .estimates import fit_hours, n_eval_batches, train_seconds
-from .recipe import Recipe, make_recipe, option_groups, recipe_docs, recipe_from_file
+from .recipe import Recipe, make_recipe, option_groups, own_sizes, recipe_docs, recipe_from_file
 from .reports.tracking import check_trackers
 from .run import Prepared, Run, build_learner, finish_run, open_folder, prepare_text, stop_run, train_run
 from .settings import change, with_options
@@ -113,7 +113,7 @@ def fit_deadline(
 # %% ../nbs/5_pretraining/05_pretraining.ipynb #e3d352f9
 @with_options(recipe_docs())
 def pretrain(
-    size:str='tiny', # recipe: 'tiny', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
+    size:str='tiny', # recipe: 'tiny', 'hour', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
     corpus:str=None, # file, folder, glob, name, data set, data frame, strings, or several of these (text.corpus); None: built-in
     out:str=None, # run folder; None: a folder in runs/ named after size and recipe
     tokenizer:str=None, # vocab.txt, tokenizer.json, folder or hub name; None: trained on the corpus (hub corpora of the paper: BERT's)
@@ -125,7 +125,7 @@ def pretrain(
     cache:str=None, # folder for prepared data; None: ELECTRA_NB_CACHE, or beside the Hugging Face cache
     log_with:str=None, # trackers, with commas between: 'tensorboard', 'trackio', 'wandb', 'mlflow', 'neptune' (reports.tracking)
     cbs:list=None, # more fastai callbacks for the training
-    probe:str=None, # compare pairs of sentences at evaluations: True, a .jsonl file or a list (zero_shot.probe); None: True for 'tiny'
+    probe:str=None, # compare pairs of sentences at evaluations: True, a .jsonl file or a list (zero_shot.probe); None: True for 'tiny' and 'hour'
     dry_run:bool=False, # report on the start of the corpus, time a few steps, write nothing to the run folder
     **options,
 ) -> Learner: # ready for `show_results`, `recorder.plot_loss`, `fit`, …
@@ -135,7 +135,7 @@ def pretrain(
     size,recipe = read_recipe(size, options)
     device = pick_device(device, recipe.train.precision)
     check_trackers(log_with)
-    pairs,cbs = check_probe(probe, size),check_callbacks(cbs)
+    pairs,cbs = check_probe(probe, size in own_sizes),check_callbacks(cbs)
     if out is not None: check_out(out, resume)
     found = get_corpus(corpus, text_column, whole_files)
     check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)

@@ -41,12 +41,13 @@ class ModelConfig(Settings):
         init=('paper','normal','local'))
 
 # %% ../../nbs/2_model/01_towers.ipynb #35b1f654
-sizes = dict(small=ModelConfig(), # rows of the paper's Table 6, but the last two
+sizes = dict(small=ModelConfig(), # rows of the paper's Table 6, but the last three
     base=ModelConfig(hidden_size=768, embedding_size=768, generator_size=.33333),
     large=ModelConfig(hidden_size=1024, n_layers=24, embedding_size=1024, generator_size=.25),
     small_pp=ModelConfig(generator_size=1.),
     tiny=ModelConfig(hidden_size=64, n_layers=2, n_heads=4, embedding_size=64, max_positions=128, generator_size=1., generator_layers=.5,
         generator_heads=4, dropout=0., attention_dropout=0., init='local', lexical_start=True))
+sizes['hour'] = replace(sizes['tiny'], hidden_size=128, embedding_size=128, n_layers=4)
 
 # %% ../../nbs/2_model/01_towers.ipynb #22d689a0
 def _n_heads(width, heads=None): return heads or max(1, width//64)

@@ -118,10 +118,10 @@ def ask(self:Probe, scorer):
 # %% ../../nbs/9_zero_shot/08_probe.ipynb #3f434bd9
 def check_probe(
     probe, # as in `pretrain`
-    size:str, # key of `recipes`
+    usual:bool, # whether to compare pairs where nothing is said
 ): # False, None for pairs of the run's own text, or a list of `Pair`
     "Read what was asked for, before any work."
-    if probe is None: probe = size=='tiny'
+    if probe is None: probe = usual
     if probe is False: return False
     return None if probe is True else read_pairs(probe)
 
