@@ -157,7 +157,7 @@ _docs = {k:(part, kind, f'{text} [small: {getattr(_small, k)}, tiny: {getattr(_t
 @with_options(_docs)
 def finetune(
     model:str='last', # run folder, checkpoint, Hugging Face folder or hub name; 'last': the newest run in runs/; None: a random start
-    tasks:str=None, # such as 'cola rte', 'glue' (all), 'chunk', 'ner', 'pos', 'squad'; 'qqp:train=FILE': another file; None: data= or built-in
+    tasks:str=None, # such as 'cola rte', 'glue' (all), 'chunk', 'ner', 'pos', 'squad'; 'qqp:train=FILE'; None: data= or built-in
     runs:int=None, # fine-tunings of each task, each with its own seed; None: 5 of the built-in tasks, else 1
     data:str=None, # your own labelled rows: .csv, .tsv, .jsonl, .json (SQuAD), .parquet, .conll, .conllu file, data frame, datasets.Dataset
     dev:str=None, # your own rows to score, likewise; None: a share of data
@@ -207,8 +207,8 @@ def finetune(
 
 # %% ../nbs/7_study/08_finetuning.ipynb #4e4d3368
 _groups = dict(FinetuneConfig='fine-tuning (tasks.settings)', OptimConfig='optimizer (training.optim)',
-    TagConfig='words with tags (tasks.tagger)', WindowConfig='windows of a context (tasks.windows)', HeadChoice='head for answers (tasks.answer_head)',
-    SpanConfig='answers in a context (tasks.answer_spans)')
+    TagConfig='words with tags (tasks.tagger)', WindowConfig='windows of a context (tasks.windows)',
+    HeadChoice='head for answers (tasks.answer_head)', SpanConfig='answers in a context (tasks.answer_spans)')
 
 def _unknown(name): finetune_config(ElectraConfig(), **{name:None})
 

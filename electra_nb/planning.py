@@ -40,7 +40,8 @@ def reading_notes(
 ) -> list: # of sentences
     "What to say about how often the text is read."
     if times and times>40:
-        return [f'The text would be read {times:,.0f} times; after some 40 times a text teaches nothing more. Take more text, or fewer steps.']
+        return [f'The text would be read {times:,.0f} times; after some 40 times a text teaches nothing more. '
+            'Take more text, or fewer steps.']
     return [f'The text would not be read once: {times:.1%} of it is used.'] if times and times<1 else []
 
 def curve_notes(
@@ -58,7 +59,8 @@ def curve_notes(
 def _notes(size, recipe, took, times, glue):
     out,train,warmup = reading_notes(times),recipe.train,recipe.optim.warmup
     if warmup>=1 and warmup>train.steps:
-        out.append(f'warmup={warmup:g} steps are more than the run, so its rate would never reach the peak. Pass warmup=0.06, a share of it.')
+        out.append(f'warmup={warmup:g} steps are more than the run, so its rate would never reach the peak. '
+            'Pass warmup=0.06, a share of it.')
     out += curve_notes(size, glue)
     if took.rows<train.bs//train.accumulate:
         out.append(f'Timed with {took.rows} of {train.bs} rows in a step, and multiplied; a whole step may take a tenth more.')

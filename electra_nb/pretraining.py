@@ -125,7 +125,7 @@ def pretrain(
     cache:str=None, # folder for prepared data; None: ELECTRA_NB_CACHE, or beside the Hugging Face cache
     log_with:str=None, # trackers, with commas between: 'tensorboard', 'trackio', 'wandb', 'mlflow', 'neptune' (reports.tracking)
     cbs:list=None, # more fastai callbacks for the training
-    probe:str=None, # compare pairs of sentences at evaluations: True, a .jsonl file or a list (zero_shot.probe); None: True for 'tiny' and 'hour'
+    probe:str=None, # compare pairs at evaluations: True, a .jsonl file or a list (zero_shot.probe); None: True for 'tiny' and 'hour'
     dry_run:bool=False, # report on the start of the corpus, time a few steps, write nothing to the run folder
     **options,
 ) -> Learner: # ready for `show_results`, `recorder.plot_loss`, `fit`, …

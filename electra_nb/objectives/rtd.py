@@ -184,7 +184,8 @@ def rtd_healthy(
 ) -> str:
     "What a sound run has learned."
     context = f"loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}"
-    verdicts = f"loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}; AUC {v['disc_auc']:.2f}, on words by frequency {v['probe_auc']:.2f}"
+    verdicts = (f"loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}; AUC {v['disc_auc']:.2f}, "
+        f"on words by frequency {v['probe_auc']:.2f}")
     beyond = v['disc_loss']<v['disc_floor'] # above the floor it may still rank the tokens rightly
     learned = 'knows more than how many tokens are replaced' if beyond else 'ranks replaced tokens above originals more often than not'
     return f'The generator uses context ({context}), the discriminator {learned} ({verdicts})'

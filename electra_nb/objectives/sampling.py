@@ -56,7 +56,8 @@ class SampleConfig(Settings):
     temperature_decay:float=.1 # share of the training after which 1/e of the difference is left
     disallow_correct:bool=False # never sample the true token (original code: off)
     sampler:str='auto' # 'gumbel' (original code), 'inverse_cdf' (same distribution, faster on CPU), or 'auto': by device
-    ranges = dict(temperature='(0, inf)', start_temperature='(0, inf)', temperature_decay='(0, inf)', sampler=('auto','gumbel','inverse_cdf'))
+    ranges = dict(temperature='(0, inf)', start_temperature='(0, inf)', temperature_decay='(0, inf)',
+        sampler=('auto','gumbel','inverse_cdf'))
     def __post_init__(self):
         super().__post_init__()
         if self.start_temperature is None and self.temperature_decay!=.1:

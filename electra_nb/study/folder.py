@@ -146,9 +146,11 @@ def dev_sums(
     runs:list, # lines of its ledger, of one task
 ) -> np.ndarray: # (runs, n, 2); None where they are not there
     "What each dev row adds to the two sums of the score of each run."
-    tables,names = [pd.read_csv(p, sep='\t', dtype=str, keep_default_na=False, quoting=3) for p in dev_paths(out, runs)],[f"{runs[0]['metric']}_{o}" for o in ('of','all')] if runs else []
-    if not (tables and all({*names}<={*t} for t in tables) and len({len(t) for t in tables})==1): return None
-    return np.array([t[names].astype(float).to_numpy() for t in tables])
+    tables = [pd.read_csv(p, sep='\t', dtype=str, keep_default_na=False, quoting=3) for p in dev_paths(out, runs)]
+    if not tables or len({len(t) for t in tables})>1: return None
+    sums = [f"{runs[0]['metric']}_{o}" for o in ('of','all')]
+    if not all({*sums}<={*t.columns} for t in tables): return None
+    return np.array([t[sums].astype(float).to_numpy() for t in tables])
 
 # %% ../../nbs/7_study/03_folder.ipynb #af97644f
 def best_seeds(

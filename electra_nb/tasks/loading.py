@@ -102,7 +102,8 @@ def check_count(data:TaskData, split:str) -> None:
 def task_folder(task:Task, glue_dir:str) -> Path:
     "The folder of a task in the original layout; upper and lower case are the same."
     home = Path(glue_dir).expanduser()
-    if not home.is_dir(): raise FileNotFoundError(f"glue_dir={str(glue_dir)!r} is no folder: name the one that holds the folders of tasks, such as CoLA")
+    if not home.is_dir():
+        raise FileNotFoundError(f"glue_dir={str(glue_dir)!r} is no folder: name the one that holds the folders of tasks, such as CoLA")
     found = [p for p in home.iterdir() if p.is_dir() and p.name.lower() in task.folder.lower().split('|')]
     if not found: raise FileNotFoundError(f"{home} has no folder {task.folder}")
     return found[0]
@@ -119,7 +120,8 @@ def _absent(name, split, file, folder):
 def _hold_out(data):
     "Take a share of the training rows as dev rows, and say so."
     data.splits.update(kind_of(data.task).hold_out(data.splits['train'], data.task.valid))
-    data.missing = [f'{m}; {len(data.splits["dev"]):,} training rows are held out for it' if 'no dev split' in m else m for m in data.missing]
+    taken = f'; {len(data.splits["dev"]):,} training rows are held out for it'
+    data.missing = [m+taken if 'no dev split' in m else m for m in data.missing]
 
 # %% ../../nbs/6_tasks/12_loading.ipynb #51984bbd
 def load_files(

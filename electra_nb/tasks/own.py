@@ -39,7 +39,9 @@ class OwnRows:
 
 def _asks(table, label): return label is None and has_questions(table)
 
-own_kinds = dict(answer=OwnRows(_asks, question_task, question_own_rows), tag=OwnRows(lambda table,label: is_tagged(table), own_tag_task, tag_rows),
+def _has_tags(table, label): return is_tagged(table)
+
+own_kinds = dict(answer=OwnRows(_asks, question_task, question_own_rows), tag=OwnRows(_has_tags, own_tag_task, tag_rows),
     classify=OwnRows(lambda table,label: True, table_task, partial(table_rows, any_scale=True)))
 
 # %% ../../nbs/6_tasks/20_own.ipynb #53781fda

@@ -98,7 +98,8 @@ def _mrqa_answers(qa, where):
     spans = _need(spots[0], 'char_spans', list, at)
     if not (spans and isinstance(spans[0], list) and len(spans[0])==2): raise ValueError(f"{at}.char_spans: [[first, last]] was expected")
     text,accepted = _text(spots[0], 'text', at),qa.get('answers') and _need(qa, 'answers', list, where)
-    if not all(isinstance(t, str) for t in accepted or ()): raise ValueError(f"{where}.answers: texts were expected, found {accepted!r:.60}")
+    if not all(isinstance(t, str) for t in accepted or ()):
+        raise ValueError(f"{where}.answers: texts were expected, found {accepted!r:.60}")
     return dict(text=[text], answer_start=[spans[0][0]], accepted=accepted or [text])
 
 # %% ../../nbs/6_tasks/30_questions.ipynb #dd4259fa
