@@ -23,6 +23,7 @@ from electra_nb.text.reading import read_lines
 from electra_nb.training.folder import versions
 from electra_nb.zero_shot.pairs import pair_wins, read_pairs
 from electra_nb.zero_shot.towers import load_scorer, objective_towers, untrained
+from functools import partial
 from pathlib import Path
 
 conditions = dict( # name -> what `pretrain` is told
@@ -95,22 +96,31 @@ def last_evaluation(run):
     lines = [json.loads(l) for l in (Path(run)/'log.jsonl').read_text().splitlines()]
     return [l for l in lines if 'valid' in l][-1]
 
-def one_run(name, seed, steps, text, tasks, pairs, home):
-    "Pre-train, fine-tune, ask pairs; the record of it."
-    run,begun = Path(home)/f'{name}-{seed}',time.process_time()
-    pretrain(corpus=str(text), out=str(run), seed=seed, steps=steps, threads=1, **conditions[name])
-    trained = time.process_time()-begun
+def measure(run, tune, pairs, seed, at_random):
+    "What a run is worth; `tune(start, tok)` gives its scores on tasks, and if wanted those of a random start."
     tok = encoder_tokenizer(run)
-    record = dict(condition=name, seed=seed, steps=steps, options=conditions[name], evaluation=last_evaluation(run),
-        tasks=fine_tune(lambda: load_encoder(run), tok, tasks, seed), pairs=ask_pairs(run, pairs, seed))
-    if name=='electra':
-        def at_random():
-            torch.manual_seed(seed)
-            return random_encoder(run)
-        record['random_start'] = fine_tune(at_random, tok, tasks, seed)
+    found = dict(evaluation=last_evaluation(run), tasks=tune(lambda: load_encoder(run), tok), pairs=ask_pairs(run, pairs, seed))
+    if not at_random: return found
+    def fresh():
+        torch.manual_seed(seed)
+        return random_encoder(run)
+    return dict(found, random_start=tune(fresh, tok))
+
+def one_run(about, options, text, run, tune, pairs, at_random=False):
+    "Pre-train, measure, remove; the record of it, which begins with `about`."
+    begun,seed,steps = time.process_time(),about['seed'],about['steps']
+    pretrain(corpus=str(text), out=str(run), seed=seed, steps=steps, threads=1, **options)
+    trained = time.process_time()-begun
+    found = measure(run, tune, pairs, seed, at_random)
     shutil.rmtree(run)
-    return dict(record, cpu_seconds=dict(pretraining=round(trained), all=round(time.process_time()-begun)), versions=versions(),
-        date=time.strftime('%Y-%m-%d'))
+    cpu = dict(pretraining=round(trained), all=round(time.process_time()-begun))
+    return dict(about, options=options, **found, cpu_seconds=cpu, versions=versions(), date=time.strftime('%Y-%m-%d'))
+
+def add_line(path, record):
+    "Append a record."
+    line = json.dumps(record)
+    with path.open('a') as f: f.write(line+'\n')
+    print(line[:200], flush=True)
 
 if __name__=='__main__':
     ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])
@@ -127,6 +137,5 @@ if __name__=='__main__':
     for seed in a.seeds:
         for name in a.conditions:
             if (name,seed,a.steps) in done: continue
-            line = json.dumps(one_run(name, seed, a.steps, text, tasks, pairs, a.home))
-            with out.open('a') as f: f.write(line+'\n')
-            print(line[:200], flush=True)
+            about,tune = dict(condition=name, seed=seed, steps=a.steps),partial(fine_tune, tasks=tasks, seed=seed)
+            add_line(out, one_run(about, conditions[name], text, Path(a.home)/f'{name}-{seed}', tune, pairs, name=='electra'))

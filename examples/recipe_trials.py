@@ -6,20 +6,18 @@ TEXT, SENTENCES, PAIRS: as in paper_tables.py. TAGGING: a folder with chunk/trai
 A trial has as many steps as take the CPU time of 4,500 steps of `tiny`; the first run of a trial measures that, in
 turns with `tiny`, and writes it beside OUT. Runs that OUT has already are left out.
 """
-import argparse, json, shutil, time, torch
+import argparse, json, torch
 import numpy as np
 from dataclasses import replace
-from electra_nb import pretrain
 from electra_nb.recipe import make_recipe
 from electra_nb.tasks.builtin import word_order_task
-from electra_nb.tasks.encoders import encoder_tokenizer, load_encoder, random_encoder
 from electra_nb.tasks.kinds import kind_of
 from electra_nb.tasks.learner import dev_predictions, fit_task, task_features, task_learner
 from electra_nb.tasks.loading import load_files
 from electra_nb.tasks.settings import finetune_config
 from electra_nb.training.clock import time_step
-from electra_nb.training.folder import versions
-from paper_tables import ask_pairs, bits, documents, last_evaluation, sentence_task, some_pairs, write_part
+from functools import partial
+from paper_tables import add_line, bits, documents, one_run, sentence_task, some_pairs, write_part
 from pathlib import Path
 from statistics import median
 
@@ -27,8 +25,9 @@ trials = dict( # name -> what `pretrain` is told
     tiny=dict(), disc_weight_10=dict(disc_weight=10.), disc_weight_20=dict(disc_weight=20.), mask_25=dict(mask_prob=.25),
     disentangled=dict(tie='disentangled'), lossless=dict(carry_overflow=True), vocab_2k=dict(vocab_size=2048),
     vocab_8k=dict(vocab_size=8192), lr_1e3=dict(lr=1e-3), lr_4e3=dict(lr=4e-3), generator_2=dict(generator_layers=1.),
-    layers_3=dict(n_layers=3, generator_layers=.3333), bs_16=dict(bs=16), bs_4=dict(bs=4), mask_falls=dict(mask_prob=.3, final_mask_prob=.15),
-    whole_words=dict(mask_unit='word'), no_lexical=dict(lexical_start=False), all_tokens=dict(objective='all_tokens_mlm'))
+    layers_3=dict(n_layers=3, generator_layers=.3333), bs_16=dict(bs=16), bs_4=dict(bs=4),
+    mask_falls=dict(mask_prob=.3, final_mask_prob=.15), whole_words=dict(mask_unit='word'),
+    no_lexical=dict(lexical_start=False), all_tokens=dict(objective='all_tokens_mlm'), mask_40=dict(mask_prob=.4))
 
 def few(data, n_train, n_dev=2000):
     "A task with the first of its training rows, and of its dev rows."
@@ -69,23 +68,6 @@ def equal_time(name, times):
         times.write_text(json.dumps(kept, indent=1)+'\n')
     return kept[name]['steps']
 
-def one_run(name, seed, steps, text, tasks, pairs, home):
-    "Pre-train, fine-tune, ask pairs; the record of it."
-    run,begun = Path(home)/f'{name}-{seed}',time.process_time()
-    pretrain(corpus=str(text), out=str(run), seed=seed, steps=steps, eval_every=steps//10, threads=1, **trials[name])
-    trained = time.process_time()-begun
-    tok = encoder_tokenizer(run)
-    record = dict(trial=name, seed=seed, steps=steps, options=trials[name], evaluation=last_evaluation(run),
-        tasks=fine_tune(lambda: load_encoder(run), tok, tasks, seed), pairs=ask_pairs(run, pairs, seed))
-    if name=='tiny':
-        def at_random():
-            torch.manual_seed(seed)
-            return random_encoder(run)
-        record['random_start'] = fine_tune(at_random, tok, tasks, seed)
-    shutil.rmtree(run)
-    return dict(record, cpu_seconds=dict(pretraining=round(trained), all=round(time.process_time()-begun)), versions=versions(),
-        date=time.strftime('%Y-%m-%d'))
-
 if __name__=='__main__':
     ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     for word in ('text','sentences','tagging','pairs','out'): ask.add_argument(word)
@@ -100,7 +82,6 @@ if __name__=='__main__':
         for name in a.trials:
             done = {(r['trial'],r['seed']) for r in map(json.loads, out.read_text().splitlines())} if out.exists() else set()
             if (name,seed) in done: continue
-            steps = equal_time(name, out.with_suffix('.times.json'))
-            line = json.dumps(one_run(name, seed, steps, text, tasks, pairs, a.home))
-            with out.open('a') as f: f.write(line+'\n')
-            print(line[:200], flush=True)
+            about = dict(trial=name, seed=seed, steps=equal_time(name, out.with_suffix('.times.json')))
+            tune,run = partial(fine_tune, tasks=tasks, seed=seed),Path(a.home)/f'{name}-{seed}'
+            add_line(out, one_run(about, trials[name], text, run, tune, pairs, name=='tiny'))
