@@ -7,6 +7,7 @@ __all__ = ['cli', 'last_run', 'find_model', 'load_data', 'study_identity', 'stud
 
 # %% ../nbs/7_study/08_finetuning.ipynb #c4a355a4
 import json, os
+from collections.abc import Iterable
 from dataclasses import asdict
 from .commands import Command, logger
 from .files import hash_texts
@@ -16,6 +17,7 @@ from .reports.study_pages import save_study_report
 from .study.folder import open_study
 from .study.runs import Plan, answer_tests, log_summary, run_task, study_session
 from .study.study import Study
+from .study.together import check_together, run_together
 from .tasks.encoders import encoder_tokenizer, load_encoder, not_the_encoder, run_encoder, weights_hash
 from .tasks.loading import load_task
 from .tasks.glue import parse_tasks
@@ -101,12 +103,14 @@ def study_identity(
     tok:PreTrainedTokenizerFast, # its tokenizer
     cfg:FinetuneConfig, # constants
     mnli_first:bool=False,
+    together:Iterable=(), # names of tasks with a common encoder
 ) -> dict: # content of study.json
     "What makes a study this study."
     inner = {'checkpoints',*(o.encoder for o in objectives.values())}
     parts = [p for p in Path(os.path.abspath(source)).parts if p not in inner]
     name = '-'.join(parts[-2:]) if parts[-1].startswith('step_') else parts[-1] # a checkpoint with its run
-    return dict(model=name, weights=weights_hash(electra), tokenizer=tokenizer_fingerprint(tok), mnli_first=mnli_first, recipe=asdict(cfg))
+    origin = dict(model=name, weights=weights_hash(electra), tokenizer=tokenizer_fingerprint(tok))
+    return dict(origin, mnli_first=mnli_first, together=[*together], recipe=asdict(cfg))
 
 # %% ../nbs/7_study/08_finetuning.ipynb #550a4e7a
 def study_folder(
@@ -170,6 +174,7 @@ def finetune(
     glue_dir:str=None, # folder that holds the folders of the tasks, in their original layout; None: the Hugging Face hub
     baseline:bool=None, # also fine-tune the same encoder from random initial values; None: for the built-in tasks
     mnli_first:bool=False, # fine-tune on MNLI before RTE, then at lr 2e-5, and before STS-B (paper, appendix)
+    together:bool=False, # train one encoder on all tasks at once (tasks.together); False: one for each
     out:str=None, # folder of the study; None: a folder in runs/ named after model and constants
     tokenizer:str=None, # vocab.txt, tokenizer.json, folder or hub name; None: the one beside the model
     keep:int=1, # best models of each task to keep
@@ -191,13 +196,13 @@ def finetune(
     device = pick_device(device, cfg.precision)
     rows = load_data(tasks, data, glue_dir, mnli_first, dev=dev, test=test, text=text, label=label, regression=regression,
         valid=valid, metric=metric)
+    check_together(together, rows, mnli_first, at_once)
     starts = study_starts(only_shape, builtin if baseline is None else baseline)
-    identity = study_identity(source, electra, tok, cfg, mnli_first)
+    identity = study_identity(source, electra, tok, cfg, mnli_first, [task.name for task in rows] if together else ())
     out = study_folder(out, identity, None if data is None else rows[0])
     open_study(out, identity, write=False)
     plan = Plan(identity, source, tok, cfg, out, starts, [*range(seed, seed+runs)], keep, device, at_once)
-    with study_session(plan):
-        for task in rows: run_task(task, plan)
+    with study_session(plan): run_together(rows, plan) if together else [run_task(task, plan) for task in rows]
     study = Study(out, {task.name:task for task in rows}, device, glue_dir)
     log_summary(study)
     answer_tests(study)

@@ -157,7 +157,7 @@ all_tokens_panels = (*main_panels,_gate)
 # %% ../../nbs/3_objectives/10_all_tokens.ipynb #3c59f962
 @dataclass(frozen=True)
 class AllTokensMLM(ReplaceMLM):
-    "Predict every token of a corrupted text, by copying or by naming it (paper §3.4)."
+    "Predict every token of a corrupted text, by copying or by naming it (paper §3.5)."
     words = 'all-tokens masked language modelling'
     panels = all_tokens_panels
     tiles = {**ReplaceMLM.tiles, 'gate: AUC':'gate_auc'}

@@ -130,7 +130,7 @@ def main_healthy(
 # %% ../../nbs/3_objectives/09_replace_mlm.ipynb #575c27d9
 @dataclass(frozen=True)
 class ReplaceMLM:
-    "Masked language modelling on samples instead of [MASK] (paper §3.4)."
+    "Masked language modelling on samples instead of [MASK] (paper §3.5)."
     mask:MaskConfig=MaskConfig() # which positions must be guessed
     sample:SampleConfig=SampleConfig() # how the generator's guesses become replacements
     loss:LossConfig=LossConfig(disc_weight=1.) # weights of the towers (not in the paper)

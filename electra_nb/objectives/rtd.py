@@ -72,7 +72,7 @@ class LossConfig(Settings):
     "The two losses and their weights."
     gen_weight:float=1. # of the generator's loss (paper §2)
     disc_weight:float=50. # λ, of the discriminator's loss (paper §2, Table 6), or of the model's in its place
-    disc_tokens:str='all' # of which the discriminator's loss is a mean: 'all', or the 'masked' ones (ELECTRA 15 %, paper §3.4)
+    disc_tokens:str='all' # of which the discriminator's loss is a mean: 'all', or the 'masked' ones (ELECTRA 15 %, paper §3.5)
     ranges = dict(gen_weight='[0, inf)', disc_weight='[0, inf)', disc_tokens=('all','masked'))
 
 # %% ../../nbs/3_objectives/07_rtd.ipynb #a8bdf4ca
