@@ -32,7 +32,7 @@ def _log_probs(head, h, ids):
 def log_probs_at(
     head:Callable, # hidden states (k, d) -> logits (k, v)
     h:Tensor, # (n, d) hidden states
-    ids:Tensor, # (n, m) ids whose log-probabilities are wanted
+    ids:Tensor, # (n, m) ids whose log-probabilities are wanted, row by row
     n_rows:int, # rows of logits that may exist at a time
 ) -> Tensor: # (n, m) float32
     "Log-probabilities of a few ids in each distribution, a part of the rows at a time."
@@ -69,7 +69,7 @@ def final_guess(
     seen:Tensor, # (bs, sl) ids that would be copied
     log_seen:Tensor, # (bs, sl) their log-probability under the softmax
     top:Tensor, # (bs, sl) likeliest ids under the softmax
-    log_top:Tensor, # (bs, sl) and theirs
+    log_top:Tensor, # (bs, sl) their log-probability
 ) -> Tensor: # (bs, sl) ids
     "The likeliest token of the mixture."
     copied,named = copy_log_prob(gate, log_seen, seen==seen),F.logsigmoid(-gate)+log_top

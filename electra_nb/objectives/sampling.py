@@ -42,7 +42,7 @@ def inverse_cdf_sample(
     log_probs:Tensor, # (..., v)
     uniform:Tensor, # (...) draws in [0, 1)
 ) -> Tensor: # (...) ids
-    "Sample by looking a uniform number up in the cumulated probabilities."
+    "Sample by looking a uniform number up in the cumulative probabilities."
     cdf = log_probs.float().exp().cumsum(-1)
     at = torch.searchsorted(cdf, uniform[...,None]*cdf[...,-1:], right=True)
     return at.squeeze(-1).clamp(max=cdf.shape[-1]-1)
