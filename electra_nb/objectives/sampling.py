@@ -85,7 +85,8 @@ def sample_tokens(
 ) -> Tensor: # (bs, n) ids
     "Draw a replacement for every slot."
     plain = cfg.temperature==1 and now is None and not cfg.disallow_correct
-    z = log_probs if plain else adjust_logits(logits, targets, cfg.temperature if now is None else now, cfg.disallow_correct)
+    temperature = cfg.temperature if now is None else now
+    z = log_probs if plain else adjust_logits(logits, targets, temperature, cfg.disallow_correct)
     lookup = cfg.sampler=='inverse_cdf' or (cfg.sampler=='auto' and z.device.type=='cpu')
     if not lookup: return gumbel_sample(z, torch.rand_like(z, dtype=torch.float32))
     return inverse_cdf_sample(z if plain else z.log_softmax(-1), torch.rand(z.shape[:-1], device=z.device))
