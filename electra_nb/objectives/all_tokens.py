@@ -51,7 +51,8 @@ def likeliest(
     n_rows:int, # rows of logits that may exist at a time
 ) -> tuple: # ids (n,), their log-probabilities (n,)
     "The likeliest token of each distribution."
-    return tuple(map(torch.cat, zip(*(_best(head(rows)) for rows in h.split(n_rows)))))
+    ids,log_probs = zip(*[_best(head(rows)) for rows in h.split(n_rows)])
+    return torch.cat(ids),torch.cat(log_probs)
 
 # %% ../../nbs/3_objectives/10_all_tokens.ipynb #b46fc56f
 def copy_log_prob(
@@ -116,7 +117,8 @@ class AllTokensModel(SampledModel):
     def parts(self): return dict(generator=self.generator, encoder=self.tower)
 
     def step(self, ids, masked, slots, inputs) -> AllTokensOutput:
-        proposal,real,unpad = self.propose(ids, masked, slots, inputs),inputs[0],inputs[2]
+        real,_,unpad = inputs
+        proposal = self.propose(ids, masked, slots, inputs)
         h,seen = encode(self.tower.electra, proposal.corrupted, *inputs),proposal.corrupted
         rows,logits = to_rows(h, unpad),self.tower.discriminator_predictions(h)
         wanted = to_rows(torch.stack([ids,seen], -1), unpad)
