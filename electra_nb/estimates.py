@@ -40,12 +40,13 @@ def fit_hours(
     hours:float, # that there are
     took:StepTime, # from `time_step`
     n_eval:int, # batches in an evaluation
-    given:dict={}, # constants that were asked for, which stay
-) -> Recipe: # with other steps, and a warm-up and evaluations that suit them
+    given:dict={}, # settings that were asked for, which stay
+) -> Recipe: # with other steps, and a warmup and evaluations that suit them
     "Fit a recipe into some hours: a warmup of at most a tenth, and twenty evaluations."
-    every,each = given.get('eval_every'),n_eval*took.evaluation
-    steps = steps_for(hours, took.step+each/every) if every else steps_for(max(hours/2, hours-21*each/3600), took.step)
-    changes = {} if given.get('eval_every') else dict(eval_every=None)
+    every,each = given.get('eval_every'),n_eval*took.evaluation # `each`: seconds of one evaluation
+    if every: steps = steps_for(hours, took.step+each/every)
+    else: steps = steps_for(max(hours/2, hours-21*each/3600), took.step) # `eval_interval` rounds down, so there may be 21
+    changes = {} if every else dict(eval_every=None)
     if given.get('warmup') is None and recipe.optim.warmup>steps/10: changes['warmup'] = .1
     return change(recipe, steps=steps, **changes)
 
@@ -66,11 +67,13 @@ def text_size(
     _,lengths,_,n = pack_block(docs, line_encoder(tok), recipe.packing, tok.cls_token_id, tok.sep_token_id, tok.unk_token_id, 0)
     packed = time.perf_counter()-trained
     more = max(1., (n_bytes or 0)/sum(len(d.encode()) for d in docs))
-    ids,rows,max_len = n['tokens_packed']+n['special'],n['rows'],recipe.packing.max_len
+    ids,rows = n['tokens_packed']+n['special'],n['rows']
+    padding = 1-ids/(rows*recipe.packing.max_len)
     learned = (trained-start)*(min(more, 30) if tokenizer is None else 1)
     v = len(tok) if n_bytes is None or tokenizer is not None else max(len(tok), recipe.vocab.vocab_size)
     kept = rows*more*(1-recipe.packing.valid)
-    return TextSize(n['tokens_in']*more, kept, ids*more, 1-ids/(rows*max_len), v, learned+packed*more, lengths)
+    return TextSize(tokens=n['tokens_in']*more, rows=kept, ids=ids*more, padding=padding, vocab_size=v,
+        seconds=learned+packed*more, lengths=lengths)
 
 # %% ../nbs/5_pretraining/02_estimates.ipynb #c41f5c08
 def corpus_size(

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 def rewards(
     out, # of the model: `logits`, `is_replaced`, `corrupted` (bs, sl), `slots`, `sampled` (bs, n)
 ) -> tuple: # (bs, n) reward, without gradient; (bs, n) bool, whether the sample is what was judged
-    "What the discriminator loses at each slot."
+    "The discriminator's loss at each slot."
     loss = F.binary_cross_entropy_with_logits(out.logits.float(), out.is_replaced.float(), reduction='none')
     return loss.detach().gather(1, out.slots),out.corrupted.gather(1, out.slots)==out.sampled
 

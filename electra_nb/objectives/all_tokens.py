@@ -32,7 +32,7 @@ def _log_probs(head, h, ids):
 def log_probs_at(
     head:Callable, # hidden states (k, d) -> logits (k, v)
     h:Tensor, # (n, d) hidden states
-    ids:Tensor, # (n, m) ids whose log-probabilities are wanted
+    ids:Tensor, # (n, m) ids whose log-probabilities are wanted, row by row
     n_rows:int, # rows of logits that may exist at a time
 ) -> Tensor: # (n, m) float32
     "Log-probabilities of a few ids in each distribution, a part of the rows at a time."
@@ -51,7 +51,8 @@ def likeliest(
     n_rows:int, # rows of logits that may exist at a time
 ) -> tuple: # ids (n,), their log-probabilities (n,)
     "The likeliest token of each distribution."
-    return tuple(map(torch.cat, zip(*(_best(head(rows)) for rows in h.split(n_rows)))))
+    ids,log_probs = zip(*[_best(head(rows)) for rows in h.split(n_rows)])
+    return torch.cat(ids),torch.cat(log_probs)
 
 # %% ../../nbs/3_objectives/10_all_tokens.ipynb #b46fc56f
 def copy_log_prob(
@@ -69,7 +70,7 @@ def final_guess(
     seen:Tensor, # (bs, sl) ids that would be copied
     log_seen:Tensor, # (bs, sl) their log-probability under the softmax
     top:Tensor, # (bs, sl) likeliest ids under the softmax
-    log_top:Tensor, # (bs, sl) and theirs
+    log_top:Tensor, # (bs, sl) their log-probability
 ) -> Tensor: # (bs, sl) ids
     "The likeliest token of the mixture."
     copied,named = copy_log_prob(gate, log_seen, seen==seen),F.logsigmoid(-gate)+log_top
@@ -116,7 +117,8 @@ class AllTokensModel(SampledModel):
     def parts(self): return dict(generator=self.generator, encoder=self.tower)
 
     def step(self, ids, masked, slots, inputs) -> AllTokensOutput:
-        proposal,real,unpad = self.propose(ids, masked, slots, inputs),inputs[0],inputs[2]
+        real,_,unpad = inputs
+        proposal = self.propose(ids, masked, slots, inputs)
         h,seen = encode(self.tower.electra, proposal.corrupted, *inputs),proposal.corrupted
         rows,logits = to_rows(h, unpad),self.tower.discriminator_predictions(h)
         wanted = to_rows(torch.stack([ids,seen], -1), unpad)

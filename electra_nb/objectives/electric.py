@@ -20,7 +20,7 @@ from transformers import ElectraForPreTraining
 def noise_logits(
     energy:Tensor, # of each token, of any shape
     log_q:Tensor, # logarithm of its probability under the generator
-    noise:float=0.15, # share of the tokens that are drawn from the generator
+    noise:float=0.15, # share of the tokens that are drawn from the generator, above 0 and below 1
 ) -> Tensor: # above 0: more likely drawn than found
     "Logit of the tokens being noise."
     return energy+log_q+math.log(noise/(1-noise))

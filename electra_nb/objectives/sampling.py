@@ -42,7 +42,7 @@ def inverse_cdf_sample(
     log_probs:Tensor, # (..., v)
     uniform:Tensor, # (...) draws in [0, 1)
 ) -> Tensor: # (...) ids
-    "Sample by looking a uniform number up in the cumulated probabilities."
+    "Sample by looking a uniform number up in the cumulative probabilities."
     cdf = log_probs.float().exp().cumsum(-1)
     at = torch.searchsorted(cdf, uniform[...,None]*cdf[...,-1:], right=True)
     return at.squeeze(-1).clamp(max=cdf.shape[-1]-1)
@@ -85,7 +85,8 @@ def sample_tokens(
 ) -> Tensor: # (bs, n) ids
     "Draw a replacement for every slot."
     plain = cfg.temperature==1 and now is None and not cfg.disallow_correct
-    z = log_probs if plain else adjust_logits(logits, targets, cfg.temperature if now is None else now, cfg.disallow_correct)
+    temperature = cfg.temperature if now is None else now
+    z = log_probs if plain else adjust_logits(logits, targets, temperature, cfg.disallow_correct)
     lookup = cfg.sampler=='inverse_cdf' or (cfg.sampler=='auto' and z.device.type=='cpu')
     if not lookup: return gumbel_sample(z, torch.rand_like(z, dtype=torch.float32))
     return inverse_cdf_sample(z if plain else z.log_softmax(-1), torch.rand(z.shape[:-1], device=z.device))

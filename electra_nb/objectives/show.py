@@ -76,8 +76,8 @@ def rtd_rows(
     "The versions of a text, and its labels or the answer to it."
     ids,lens,_,masked,slots = (o[i].tolist() for o in xb[:5])
     replaced,positive = out.is_replaced[i].tolist(),(out.logits[i]>0).tolist()
-    kinds = ['replaced' if r else 'same' if j in slots and j>0 else None for j,r in enumerate(replaced)]
-    if verdict: kinds = [_verdicts[pair] for pair in zip(replaced, positive)]
+    def kind(j): return 'replaced' if replaced[j] else ('same' if j in slots and j>0 else None)
+    kinds = [_verdicts[pair] for pair in zip(replaced, positive)] if verdict else [kind(j) for j in range(len(ids))]
     row = lambda name,x,kinds: (name, tok.convert_ids_to_tokens(x[1:lens]), kinds[1:lens])
     changed = ['masked' if m!=o else None for m,o in zip(masked, ids)]
     rows = [row('original', ids, [None]*lens), row('masked', masked, changed), row('corrupted', out.corrupted[i].tolist(), kinds)]

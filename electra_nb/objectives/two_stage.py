@@ -82,7 +82,7 @@ class StageConfig(Settings):
 
 # %% ../../nbs/3_objectives/14_two_stage.ipynb #096a78ff
 class Stages(Callback):
-    "Begin the second stage when it is time to."
+    "Begin the second stage when the first has had its share of the training."
     def __init__(self, cfg:StageConfig=StageConfig()): self.cfg = cfg
 
     def before_fit(self):

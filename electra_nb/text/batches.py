@@ -58,7 +58,11 @@ def batch_rows(
     epoch,place = divmod(np.arange(step*bs, (step+1)*bs), n)
     n_blocks = -(-n//block_size)
     block = epoch*n_blocks+place//block_size # counted over all epochs
-    return np.concatenate([_block(n, seed, *divmod(b, n_blocks))[place[block==b]%block_size] for b in np.unique(block).tolist()])
+    parts = []
+    for b in np.unique(block).tolist():
+        places = place[block==b]%block_size # within the block
+        parts.append(_block(n, seed, *divmod(b, n_blocks))[places])
+    return np.concatenate(parts)
 
 # %% ../../nbs/1_text/12_batches.ipynb #40a80e97
 def token_positions(

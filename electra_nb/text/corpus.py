@@ -29,7 +29,7 @@ def is_held_out(
     doc:str, # a document
     share:float=0.01, # share of documents for validation, 0 to 0.5
 ) -> bool: # True: validation
-    "Decide by its content on which side a document stands."
+    "Whether a document is held out for validation, decided by its content."
     return chosen(doc, share)
 
 # %% ../../nbs/1_text/06_corpus.ipynb #ed18fa6b

@@ -81,7 +81,8 @@ def _read_note(tmp):
     written = [f'{s}.{k}' for s in ('train','valid') for k in ('ids','offsets','n_a')]
     note = read_json(tmp/'progress.json', ('blocks','train','valid')) if (tmp/'progress.json').exists() else dict(blocks=0)
     sizes = [n for s in ('train','valid') for n in note.get(s, {}).get('sizes', [])]
-    if any((tmp/f).stat().st_size<n if (tmp/f).exists() else n for f,n in zip(written, sizes)): note = dict(blocks=0)
+    def size(f): return (tmp/f).stat().st_size if (tmp/f).exists() else 0
+    if any(size(f)<n for f,n in zip(written, sizes)): note = dict(blocks=0)
     for p in tmp.iterdir():
         if p.name not in ('progress.json', *written): p.unlink()
     return note
@@ -95,7 +96,8 @@ def _packer(tok, cfg):
 # %% ../../nbs/1_text/11_examples.ipynb #5f180ec5
 def _count_ids(path, dtype, tok, n=2**24):
     "(v,) how often each id occurs; special ones are left out."
-    ids,counts = np.memmap(path, dtype=dtype, mode='r') if path.stat().st_size else np.zeros(0, dtype),np.zeros(len(tok))
+    ids = np.memmap(path, dtype=dtype, mode='r') if path.stat().st_size else np.zeros(0, dtype)
+    counts = np.zeros(len(tok))
     for i in range(0, len(ids), n): counts += np.bincount(ids[i:i+n], minlength=len(tok))
     counts[list(tok.all_special_ids)] = 0
     return counts
@@ -112,7 +114,9 @@ def _write_examples(tmp, corpus, tok, cfg, progress):
         for i,(split,n,rows) in enumerate(packed, note['blocks']+1):
             writers[split].add(*rows)
             bar.update(n)
-            if i%shard_blocks==0: atomic_file(tmp/'progress.json', json.dumps(dict(blocks=i, **{s:w.state() for s,w in writers.items()})))
+            if i%shard_blocks: continue
+            states = {s:w.state() for s,w in writers.items()}
+            atomic_file(tmp/'progress.json', json.dumps(dict(blocks=i, **states)))
     for w in writers.values(): w.close()
     (tmp/'progress.json').unlink(missing_ok=True)
     _count_ids(tmp/'train.ids', dtype, tok).tofile(tmp/'unigram')

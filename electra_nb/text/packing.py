@@ -102,7 +102,7 @@ def pack_block(
     sep_id:int, # id of [SEP]
     unk_id:int, # id of [UNK], counted for the report
     seed:int, # of the block
-) -> tuple: # (ids of all rows end to end, lengths of the rows, ids in segment A, counts for the report)
+) -> tuple: # (ids of all rows end to end, lengths of the rows, number of ids in each segment A, counts for the report)
     "Tokenize and pack some documents."
     lines = [[l for l in d.split('\n') if l.strip()] for d in docs]
     encoded = encode([l for d in lines for l in d])

@@ -23,7 +23,8 @@ def n_repeated(
     n:int, # neighbours in a group
 ) -> int:
     "How many groups of neighbours have occurred before."
-    groups = Counter(group for s in sequences for group in zip(*(s[i:] for i in range(n))))
+    groups = Counter()
+    for s in sequences: groups.update(zip(*(s[i:] for i in range(n))))
     return groups.total()-len(groups)
 
 # %% ../../nbs/1_text/13_prepare.ipynb #9531662d
@@ -32,7 +33,7 @@ def order(
     n:int, # neighbours in a group
     enough:int=200, # groups that must come again by chance
 ) -> float: # 1: no order; None: too few groups to tell
-    "How many times as often as in shuffled sequences groups of neighbours come again."
+    "How many times as often groups of neighbours come again as in shuffled sequences."
     rng = random.Random(0)
     by_chance = n_repeated([rng.sample(s, len(s)) for s in sequences], n)
     return round(n_repeated(sequences, n)/by_chance, 3) if by_chance>=enough else None
@@ -67,7 +68,9 @@ def repetition(
     n:int=10_000, # rows to look at
 ) -> dict: # `repeated_spans`, `held_out_seen`: shares, 0 to 1; empty if the rows are too short
     "How much of the text repeats itself, and how much of the held-out text is in the training text, too."
-    def spans(rows): return span_hashes([rows[i][0][1:-1] for i in range(0, len(rows), -(-len(rows)//n))])
+    def spans(rows):
+        step = -(-len(rows)//n) # rounded up
+        return span_hashes([rows[i][0][1:-1] for i in range(0, len(rows), step)])
     ours,held_out = spans(train),spans(valid)
     if not len(ours) or not len(held_out): return {}
     different = np.unique(ours)

@@ -30,7 +30,9 @@ def check_unpacked(
 # %% ../../nbs/1_text/01_reading.ipynb #aad6db8d
 class _Unpacked(io.RawIOBase):
     "The content of a compressed file, up to a limit."
-    def __init__(self, path, opener): self.path,self.file,self.n = path,opener(path, 'rb'),0
+    def __init__(self, path, opener):
+        self.path,self.n = path,0
+        self.file = opener(path, 'rb')
     def readable(self): return True
     def readinto(self, b):
         n = self.file.readinto(b)
@@ -73,7 +75,7 @@ def _check_head(path, head):
     if _encoding(head): raise _not_utf8(path, 0, head)
 
 # %% ../../nbs/1_text/01_reading.ipynb #a5717f09
-max_chars = 2**20 # a longer line or document is cut into pieces
+max_chars = 2**20 # bytes of a line, characters of a document; longer ones are cut into pieces
 max_record = 2**28 # bytes; a longer record is refused
 
 def _cut_at(line):

@@ -29,7 +29,9 @@ class Corpus:
     def __iter__(self): return iter(self.read())
 
 # %% ../../nbs/1_text/03_sources.ipynb #65792d3f
-def _state(path): return (s := os.stat(path)).st_size,s.st_mtime_ns
+def _state(path):
+    s = os.stat(path)
+    return s.st_size,s.st_mtime_ns
 
 def _check_state(path, state):
     try: same = _state(path)==state

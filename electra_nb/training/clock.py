@@ -38,7 +38,9 @@ class StepClock(Callback):
     def __init__(self,
         seconds:float, # measure so long, and three times at least
         every:int=1, # updates between notes
-    ): self.seconds,self.every,self.n,self.notes = seconds,every,0,[]
+    ):
+        self.seconds,self.every = seconds,every
+        self.n,self.notes = 0,[] # updates; times
     def after_step(self):
         self.n += not self.learn.steps.skipped
         if self.learn.steps.skipped or self.n%self.every: return
@@ -57,7 +59,8 @@ def random_learner(
     lengths:list=None, # ids in some rows of the text; None: all rows are full
 ) -> Learner:
     "The learner of a recipe, on rows of random words."
-    rng,words,bs = random.Random(0),[f'w{i}' for i in range(vocab_size-len(special_tokens))],recipe.train.bs
+    rng,bs = random.Random(0),recipe.train.bs
+    words = [f'w{i}' for i in range(vocab_size-len(special_tokens))]
     tok = bert_tokenizer({t:i for i,t in enumerate([*special_tokens,*words])})
     lengths = rng.choices([recipe.packing.max_len] if lengths is None else lengths, k=int(2.4*bs)+128)
     docs = [' '.join(rng.choices(words, k=max(1, int(n)-2))) for n in lengths]

@@ -37,7 +37,10 @@ class Deadline(Callback):
         began:float=None, # `clock()` when this session began; None: now
         clock:Callable=time.perf_counter, # seconds
         reserve:float=3., # seconds kept back for writing the results
-    ): self.hours,self.used,self.clock,self.began,self.reserve,self.mark = hours,used,clock,clock() if began is None else began,reserve,None
+    ):
+        self.hours,self.used,self.reserve = hours,used,reserve
+        self.clock,self.began = clock,clock() if began is None else began
+        self.mark = None # time and step at which the first `fit` of this session began
 
     def seconds(self): return self.used+self.clock()-self.began
     def before_fit(self): self.mark = self.mark or (self.clock(),self.learn.steps.done)
@@ -108,7 +111,9 @@ class WarnTooLong(Callback):
         n_steps:int, # length of the training
         n_read:float, # passes over the text in all
         clock:Callable=time.perf_counter, # seconds
-    ): self.n_steps,self.n_read,self.clock,self.notes = n_steps,n_read,clock,[]
+    ):
+        self.n_steps,self.n_read,self.clock = n_steps,n_read,clock
+        self.notes = [] # times after the first steps; None: the warning has been decided
 
     def after_step(self):
         if self.notes is None or self.learn.steps.skipped: return

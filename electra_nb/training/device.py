@@ -157,7 +157,7 @@ def unpad_multiple(
     train, # training `Examples`
     device:torch.device, # where the model is
 ) -> int: # for `ExamplesDL(unpad=…)`; 0: padding is computed too
-    "Whether padding is left out, and what the number of places is then a multiple of."
+    "Whether padding is left out, and what the number of computed positions is then a multiple of."
     cpu = device.type=='cpu'
     pays = cpu and not cfg.compile and packing_stats(train)['padding']>1/8
     if not (pays if cfg.unpad is None else cfg.unpad): return 0

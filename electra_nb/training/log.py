@@ -76,7 +76,8 @@ class LogSteps(Callback):
         last,zero = self.learn.loss_func.last,self.loss.new_zeros(())
         self.names = ('loss',*last,'tokens','grad_norm')
         new = torch.stack([self.loss.detach(),*last.values(),self.xb[1].sum().float(),zero]).double()
-        self.sums,self.n = new if self.sums is None else self.sums+new,self.n+1
+        self.sums = new if self.sums is None else self.sums+new
+        self.n += 1
 
 # %% ../../nbs/4_training/05_log.ipynb #1ba1aa52
 @patch
@@ -110,7 +111,9 @@ def log_means(self:LogSteps) -> None:
     self.check(sums.values())
     tokens,norm = sums.pop('tokens'),sums.pop('grad_norm')/self.norms
     means = {k:v/self.n for k,v in sums.items()}
-    self.seconds,self.took,self.since,self.sums,self.n,self.norms = self.seconds+took,0.,time.perf_counter(),None,0,0
+    self.seconds += took
+    self.took,self.since = 0.,time.perf_counter()
+    self.sums,self.n,self.norms = None,0,0
     norms = {k:v.item() for k,v in tower_norms(trained_parts(self.learn.model), self.learn.clip_grads.norm).items()}
     self.learn.tower_losses.append((self.counted,{k:v for k,v in means.items() if k!='loss'}))
     self.write(dict(step=self.counted, **means, grad_norm=norm, **norms, batch=batch_fingerprint(self.xb[0]), lr=self.opt.hypers[-1]['lr'],
@@ -162,7 +165,8 @@ def log_points(
     log:list, # from `read_log`
 ): # function of a `Curve` that gives its points, a list of (step, value)
     "How curves find their values in a log."
-    train,valid = [l for l in log if 'valid' not in l],[dict(l['valid'], step=l['step']) for l in log if 'valid' in l]
+    train = [l for l in log if 'valid' not in l]
+    valid = [dict(l['valid'], step=l['step']) for l in log if 'valid' in l]
     def points(curve):
         lines = train if curve.kind=='train' else valid
         return [(l['step'],l[curve.key]) for l in lines if isinstance(l.get(curve.key), (int,float))]

@@ -106,8 +106,10 @@ def run_callbacks(
 ) -> RunCallbacks: # in the order in which they act
     "What a run adds to its `Learner`."
     n,rows = learn.steps.last,learn.dls.train.examples
-    log,saver = LogSteps(run/'log.jsonl', cfg.log_every, n, rows.unigram().max().item()),SaveSteps(run, tok, cfg, max_hours, began)
-    saver.n_steps,saver.saved,saver.mark,log.learn = n,learn.steps.done,run_fingerprint(learn, cfg, optim),learn
+    log = LogSteps(run/'log.jsonl', cfg.log_every, n, rows.unigram().max().item())
+    log.learn = learn
+    saver = SaveSteps(run, tok, cfg, max_hours, began)
+    saver.n_steps,saver.saved,saver.mark = n,learn.steps.done,run_fingerprint(learn, cfg, optim)
     if state: log.load_state(state['log'])
     intervals = EvalIntervals(n, eval_interval(cfg), cfg.accumulate)
     deadline,warn = Deadline(cfg.hours, state.get('seconds', 0.), began),Callback() if cfg.hours else WarnTooLong(n, n*cfg.bs/len(rows))

@@ -85,7 +85,8 @@ def clip_and_adam(
     return norm
 
 def _adam(tensors, row, norm):
-    (params,grads,means,squares),(lr,wd,share1,share2,eps,max_norm) = tensors,row.unbind()
+    params,grads,means,squares = tensors
+    lr,wd,share1,share2,eps,max_norm = row.unbind()
     grads = torch._foreach_mul(grads, (max_norm/(norm+1e-6)).clamp(max=1.))
     torch._foreach_add_(means, torch._foreach_mul(torch._foreach_sub(grads, means), share1))
     squared = torch._foreach_mul(grads, grads)
@@ -105,7 +106,8 @@ def adam_inputs(
     for g in opt.param_groups:
         params = [p for p in g['params'] if p.grad is not None]
         if not params: continue
-        states,(beta1,beta2) = [opt.state[p] for p in params],g['betas']
+        states = [opt.state[p] for p in params]
+        beta1,beta2 = g['betas']
         groups.append((params, [p.grad for p in params], [s['exp_avg'] for s in states], [s['exp_avg_sq'] for s in states]))
         rows.append((g['lr'], g['weight_decay'], 1-beta1, 1-beta2, g['eps'], max_norm))
     device = opt.param_groups[0]['params'][0].device

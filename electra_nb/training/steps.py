@@ -59,7 +59,9 @@ class EvalIntervals(Callback):
         n_steps:int, # length of the training
         every:int, # steps between evaluations
         accumulate:int=1, # batches in an update
-    ): self.n_steps,self.every,self.accumulate,self.last = n_steps,every,accumulate,(None,0)
+    ):
+        self.n_steps,self.every,self.accumulate = n_steps,every,accumulate
+        self.last = None,0 # step at which the newest interval began, and batches until then
     def before_train(self):
         done,dl = self.learn.steps.done,self.dls.train
         n = min(self.every-done%self.every, self.n_steps-done)
@@ -111,8 +113,10 @@ class SaveSteps(Callback):
         max_hours:float=None, # stop after so many hours
         began:float=None, # `time.perf_counter()` when they began to count; None: now
     ):
-        self.home,self.tok,self.cfg,self.max_hours,self.began = Path(run)/'checkpoints',tok,cfg,max_hours,began or time.perf_counter()
-        self.n_steps,self.mark,self.limit = cfg.steps,'',CostLimit()
+        self.home,self.tok = Path(run)/'checkpoints',tok
+        self.cfg,self.n_steps = cfg,cfg.steps
+        self.max_hours,self.began = max_hours,began or time.perf_counter()
+        self.limit,self.mark = CostLimit(),'' # `mark`: fingerprint of the run, noted in its checkpoints
         self.reason = '' # why the run shall stop
         self.due,self.waited = False,0 # is a step just done? steps skipped since a stop was asked for
         self.saved = 0 # step of the last checkpoint
@@ -198,7 +202,9 @@ class StepProgress(Callback):
         what:str='pre-training', # name of the bar
         leave:bool=True, # keep the full bar on the screen
         every:int=20, # steps between two readings of the loss
-    ): self.n_steps,self.what,self.leave,self.every,self.bar = n_steps,what,leave,every,None
+    ):
+        self.n_steps,self.every = n_steps,every
+        self.what,self.leave,self.bar = what,leave,None
     def before_fit(self):
         look = dict(desc=self.what, leave=self.leave, unit='step', disable=quiet(), ncols=shutil.get_terminal_size().columns)
         self.bar = tqdm(total=self.n_steps, initial=self.learn.steps.done, **look)
