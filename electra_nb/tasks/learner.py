@@ -132,7 +132,9 @@ class WatchLoss(Callback):
     "Keep the mean training loss of the last tenth of a run in `end_loss`; stop when a loss is not finite."
     def __init__(self,
         n_steps:int, # length of the run
-    ): self.n_steps,self.total,self.n,self.end_loss = n_steps,0.,0,float('nan')
+    ):
+        self.n_steps,self.end_loss = n_steps,float('nan')
+        self.total,self.n = 0.,0 # sum and number of the losses that are kept
 
     def after_loss(self):
         if not self.training: return
@@ -154,7 +156,7 @@ def n_train_steps(
 # %% ../../nbs/6_tasks/16_learner.ipynb #d040a7bd
 def fit_task(
     learn:TaskLearner, # from `task_learner`
-    cfg:FinetuneConfig=FinetuneConfig(), # the same
+    cfg:FinetuneConfig=FinetuneConfig(), # the settings that `task_learner` was given
     bar:str='', # name of the progress bar; empty: none
 ) -> dict: # steps, loss at the end, seconds
     "Train from the first to the last step of the schedule."
