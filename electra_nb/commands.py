@@ -142,7 +142,8 @@ def told_interrupt(
     def hook(kind, error, trace):
         if error is not interrupt: show(kind, error, trace)
         elif not hasattr(sys, 'ps1'): sys.exit(130) # a session at the prompt goes on
-    sys.excepthook,interrupt._render_traceback_ = hook,lambda: [words]
+    sys.excepthook = hook
+    interrupt._render_traceback_ = lambda: [words] # what Jupyter shows
     return interrupt
 
 # %% ../nbs/02_commands.ipynb #5097cd43

@@ -69,7 +69,9 @@ class Step:
     "A training step of a bare loop, for replaced token detection."
     def __init__(self, recipe, tok, loss=own_loss, opt=ElectraAdam, device='cpu'):
         torch.manual_seed(recipe.train.seed)
-        self.recipe,self.loss_func,self.n,rtd,cfg = recipe,loss,0,recipe.objective,recipe.optim
+        self.recipe,self.loss_func = recipe,loss
+        self.n = 0 # updates that have been made
+        rtd,cfg = recipe.objective,recipe.optim
         towers = rtd.build(recipe.model, recipe.vocab.vocab_size, tok.pad_token_id)
         self.model = RTDModel(**towers).to(device).train()
         self.model.sample = reference_sample if loss is reference_loss else partial(sample_tokens, cfg=rtd.sample)
@@ -100,7 +102,9 @@ class LearnerStep:
         self.learn = learn = pretrain_learner(*rows, tok, objective, towers, train, recipe.optim, device)
         self.recipe,self.model,self.i = recipe,learn.model,0
         learn.create_opt()
-        learn.steps.done,learn.steps.last,learn.epoch,learn.n_epoch,learn.dl = 0,train.steps,0,1,learn.dls.train
+        learn.steps.done,learn.steps.last = 0,train.steps
+        learn.epoch,learn.n_epoch = 0,1
+        learn.dl = learn.dls.train
         learn.remove_cb(learn.progress)
         own = run_callbacks(learn, run, tok, train, recipe.optim)
         own.bar.what,own.bar.leave = 'bench',False

@@ -105,7 +105,7 @@ def tracker_variables(
 def visit(
     env:dict, # variables for the time of the visit; those that are set already stay
 ):
-    "Call code of a tracker: it finds its folder, its chatter is not shown, and the random generators stay as they were."
+    "Call code of a tracker: it finds its folder, what it prints is not shown, and the random generators stay as they were."
     wanted = dict(env, DO_NOT_TRACK='1', HF_HUB_DISABLE_TELEMETRY='1')
     new = {k:v for k,v in wanted.items() if k not in os.environ}
     os.environ.update(new)

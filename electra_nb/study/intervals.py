@@ -29,7 +29,7 @@ def leave_out(
 
 # %% ../../nbs/7_study/00_intervals.ipynb #627c1bfc
 def leave_out_sums(
-    sums:np.ndarray, # (runs, n, 2) what each row adds to the upper and to the lower sum
+    sums:np.ndarray, # (runs, n, 2) what each row adds to the numerator and to the denominator
     n_groups:int=100, # groups of rows
 ) -> np.ndarray: # (groups, runs) scores, 0 to 100
     "The score of each run without each group of rows."

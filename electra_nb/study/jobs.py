@@ -61,7 +61,9 @@ def _result(work, scores, pred, loss):
     train,dev = (work.feats[s].rows for s in ('train','dev'))
     failed = kind.failure(dev, pred, loss)
     value = None if failed=='diverged' else scores[metric]
-    if value is not None and not math.isfinite(value): value,failed = (0.,failed) if failed=='constant' else (None,'undefined')
+    if value is not None and not math.isfinite(value):
+        if failed=='constant': value = 0.
+        else: value,failed = None,'undefined'
     return dict(metric=metric, score=value, failure=failed, guess=round(kind.majority_baseline(train, dev), 4))
 
 def extra_rows(data:TaskData) -> dict: # split -> fingerprint

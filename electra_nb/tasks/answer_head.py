@@ -22,7 +22,7 @@ class HeadConfig:
     joint:bool=True # the end is scored given the start; False: alone
     answerable:bool=True # a network says whether there is an answer (original code: for SQuAD 1.1 too)
     uses_start:bool=True # that network also reads the mean vector over the likely starts; False: `[CLS]` alone, and one layer
-    weight:float=.5 # of its loss
+    weight:float=.5 # of that network's loss (original code)
     beam:int=20 # starts, and ends of each, that are kept in prediction
 
 heads = dict(joint=HeadConfig(), independent=HeadConfig(joint=False), plain=HeadConfig(joint=False, answerable=False))

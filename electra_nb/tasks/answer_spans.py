@@ -71,7 +71,8 @@ def _ranked(feats, beam, allowed):
     score = beam.start_score[n,i]+beam.end_score[n,i,j]
     rows = feats.row[n]
     order = np.lexsort((np.arange(len(n)), -score, rows))
-    first,last = (at[order]-feats.n_a[n[order]]+feats.begin[n[order]] for at in (beam.start[n,i],beam.end[n,i,j]))
+    shift = (feats.begin[n]-feats.n_a[n])[order] # from positions in a window to tokens of the context
+    first,last = beam.start[n,i][order]+shift,beam.end[n,i,j][order]+shift
     bounds = np.searchsorted(rows[order], np.arange(len(feats.rows)+1))
     columns = first,last,score[order]
     return (zip(*(c[a:b].tolist() for c in columns)) for a,b in zip(bounds, bounds[1:]))
@@ -84,7 +85,8 @@ def find_answers(
     relative:bool=False, # "no answer" is scored against the best answer (original code, for a head without `answerable`)
 ) -> list: # a `Found` for each question
     "The answers to all questions."
-    beam,find,out = Beam(*(np.asarray(o) for o in beam)),answer_finder(feats.tok),[]
+    beam = Beam(*map(np.asarray, beam))
+    find,out = answer_finder(feats.tok),[]
     absent = np.full(len(feats.rows), np.inf, beam.absent.dtype)
     np.minimum.at(absent, feats.row, beam.absent)
     ranked = _ranked(feats, beam, allowed_spans(feats, beam.start, beam.end, cfg.max_answer))

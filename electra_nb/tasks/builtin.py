@@ -54,7 +54,9 @@ def word_order_task(
     if docs is None: docs = [d for _,d in all_docs() if is_held_out(d, held_out)]
     rng,rows = np.random.default_rng(seed),dict(train=[], dev=[])
     for s in dict.fromkeys(s for doc in docs for s in split_sentences(doc)):
-        swapped,split,label = swap_words(s, rng),'train' if rng.random()<.6 else 'dev',int(rng.integers(2))
+        swapped = swap_words(s, rng)
+        split = 'train' if rng.random()<.6 else 'dev'
+        label = int(rng.integers(2))
         if swapped: rows[split].append((swapped if label else s,label))
     splits = {k:TextSplit([t for t,_ in v], labels=np.array([y for _,y in v]), source='docstrings') for k,v in rows.items()}
     return TaskData('word_order', Task(('text',), ('original','swapped')), splits)

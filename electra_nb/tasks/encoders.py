@@ -109,7 +109,8 @@ def random_encoder(
     attention_dropout:float=0.1, # on attention weights
 ) -> ElectraModel:
     "An encoder of the same shape with initial values."
-    cfg,path = encoder_config(find_encoder(source), dropout, attention_dropout),Path(source).expanduser().resolve()
+    cfg = encoder_config(find_encoder(source), dropout, attention_dropout)
+    path = Path(source).expanduser().resolve()
     found = [p/'recipe.json' for p in (path,*path.parents[:3]) if (p/'recipe.json').is_file()]
     if found:
         size,options = recipe_from_file(found[0], dict(dropout=dropout, attention_dropout=attention_dropout))

@@ -59,12 +59,14 @@ class Features:
     ):
         if max_len<5: raise ValueError(f"max_len={max_len}: a pair needs 5 ids at least")
         if not len(rows): raise ValueError("there are no rows")
-        self.rows,self.tok,self.max_len,encode = rows,tok,max_len,line_encoder(tok)
+        self.rows,self.tok,self.max_len = rows,tok,max_len
+        encode = line_encoder(tok)
         a = encode(check_unicode(rows.text_a))
         b = encode(check_unicode(rows.text_b)) if rows.text_b else [[]]*len(rows)
         pairs = [*zip(a, b),*(zip(b, a) if both_orders else ())]
         ids,n_a,cut = zip(*(row_ids(x, y, tok, max_len) for x,y in pairs))
-        self.n_a,self.n_cut,self.lens = np.array(n_a),sum(cut),np.array([len(o) for o in ids])
+        self.n_a,self.n_cut = np.array(n_a),sum(cut)
+        self.lens = np.array([len(o) for o in ids])
         self.row = np.arange(len(pairs))%len(rows)
         self.ids = np.array([i for o in ids for i in o], dtype=np.uint32)
         self.offsets = np.concatenate([[0], self.lens.cumsum()])

@@ -36,7 +36,8 @@ class Classifier(nn.Module):
         indices:Tensor=None, # positions of the tokens, see `model.unpad`; None: compute at padding too
     ) -> Tensor: # (bs, n_out)
         mask,token_type_ids = length_masks(lens, n_a, ids.shape[1])
-        p,unpad = poolings[self.pooling],None if indices is None else Unpadded(indices, mask)
+        p = poolings[self.pooling]
+        unpad = None if indices is None else Unpadded(indices, mask)
         h = encode(self.electra, ids, mask, token_type_ids, unpad, p.all_layers)
         return self.head(self.dropout(p.pool(h if p.all_layers else [h], mask)))
 
@@ -46,7 +47,9 @@ class TaskLoss:
     def __init__(self,
         task:Task, # its labels or its scale
         weights:Tensor=None, # (n labels,) how much a row of each label counts; None: all the same
-    ): self.classes,(self.low,self.high),self.weights,self.reduction = bool(task.labels),task.scale,weights,'mean'
+    ):
+        self.classes,self.weights,self.reduction = bool(task.labels),weights,'mean'
+        self.low,self.high = task.scale
 
     def __call__(self,
         out:Tensor, # (bs, n_out) outputs of the model

@@ -131,7 +131,8 @@ def own_task(
     metric:str=None, # the score of the task; None: the usual one
 ) -> Task:
     "The row of the table of tasks."
-    splits,epochs = {s:Split('', '') for s in ('train','dev')},10. if len(table)<=6000 else 3.
+    splits = {s:Split('', '') for s in ('train','dev')}
+    epochs = 10. if len(table)<=6000 else 3.
     metrics = own_metrics(len(classes), metric)
     if classes: return Task(text, classes, label, metrics=metrics, epochs=epochs, splits=splits)
     values = pd.to_numeric(pd.Series(table.columns[label], dtype=object), errors='coerce')

@@ -140,7 +140,9 @@ class WatchLoss(Callback):
     "Keep the mean training loss of the last tenth of a run in `end_loss`; stop when a loss is not finite."
     def __init__(self,
         n_steps:int, # length of the run
-    ): self.n_steps,self.total,self.n,self.end_loss = n_steps,0.,0,float('nan')
+    ):
+        self.n_steps,self.end_loss = n_steps,float('nan')
+        self.total,self.n = 0.,0 # sum and number of the losses that are kept
 
     def after_loss(self):
         if not self.training: return
@@ -191,7 +193,7 @@ def n_task_steps(learn:TaskLearner, cfg:FinetuneConfig) -> int:
 # %% ../../nbs/6_tasks/16_learner.ipynb #6a1b0edd
 def fit_task(
     learn:TaskLearner, # from `task_learner`
-    cfg:FinetuneConfig=FinetuneConfig(), # the same
+    cfg:FinetuneConfig=FinetuneConfig(), # the settings that `task_learner` was given
     bar:str='', # name of the progress bar; empty: none
 ) -> dict: # steps, loss at the end, seconds
     "Train on a task, as many epochs as are asked for."

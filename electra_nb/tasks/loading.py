@@ -34,14 +34,16 @@ def glue_table(
     labelled:bool=True, # the label column must be there; False: it is read if it is there
 ) -> Table:
     "Read a file in GLUE's layout."
-    name,lines = Path(path).name,[l.split('\t') for l in read_lines(path, cut_long=False)]
+    name = Path(path).name
+    lines = [l.split('\t') for l in read_lines(path, cut_long=False)]
     if not lines or not any(c.strip() for c in lines[0]): raise ValueError(f"{path} is empty")
     names,named = column_names(task, lines[0], name)
     if labelled and task.label not in names:
         raise ValueError(f"{path}: no column {task.label!r}; the first line has: {', '.join(names)[:200]}")
     wanted = {c:names.index(c) for c in (*task.text,task.label) if c in names}
     need = max(wanted.values())+1
-    rows = [(i,cells) for i,cells in enumerate(lines, 1) if len(cells)>=need][named:]
+    rows = [(i,cells) for i,cells in enumerate(lines, 1) if len(cells)>=need]
+    if named: rows = rows[1:] # the first line has the names
     skipped = sum(len(cells)<need and any(cells) for cells in lines)
     if not rows: raise ValueError(f"{path} has no rows")
     columns = {c:[cells[k] for _,cells in rows] for c,k in wanted.items()}

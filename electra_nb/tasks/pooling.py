@@ -39,10 +39,14 @@ class Pooling:
     k:Callable=lambda n_layers: 1 # number of vectors put side by side
     all_layers:bool=False # whether the list holds all hidden states, or the last only
 
-poolings = dict(cls=Pooling(lambda states, mask: states[-1][:,0]), mean=Pooling(lambda states, mask: mean_pool(states[-1], mask)),
-    max=Pooling(lambda states, mask: max_pool(states[-1], mask)),
-    layers=Pooling(lambda states, mask: torch.cat([mean_pool(h, mask) for h in states], -1), lambda n: n+1, all_layers=True))
-poolings['cls+mean'] = Pooling(lambda states, mask: torch.cat([states[-1][:,0],mean_pool(states[-1], mask)], -1), lambda n: 2)
+# %% ../../nbs/6_tasks/06_pooling.ipynb #6a41df8c
+def _cls(states, mask): return states[-1][:,0]
+def _mean(states, mask): return mean_pool(states[-1], mask)
+def _layers(states, mask): return torch.cat([mean_pool(h, mask) for h in states], -1)
+
+poolings = {'cls':Pooling(_cls), 'mean':Pooling(_mean), 'max':Pooling(lambda states, mask: max_pool(states[-1], mask)),
+    'layers':Pooling(_layers, lambda n_layers: n_layers+1, all_layers=True),
+    'cls+mean':Pooling(lambda states, mask: torch.cat([_cls(states, mask),_mean(states, mask)], -1), lambda n_layers: 2)}
 
 # %% ../../nbs/6_tasks/06_pooling.ipynb #feccb3a7
 def pooled_width(

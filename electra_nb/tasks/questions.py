@@ -195,7 +195,8 @@ def question_rows(
         accepted,first = _cell(cell[0], context, where) if cell else (None,None)
         why = _lost(where, context, first)
         if why: lost[key] = why
-        rows.append((question,context,accepted,None if why or not first else (first[1],first[1]+len(first[0])),key))
+        span = None if why or not first else (first[1],first[1]+len(first[0]))
+        rows.append((question,context,accepted,span,key))
     _check_found(table.name, len(rows), [*lost.values()])
     questions,contexts,answers,spans,ids = map(list, zip(*rows))
     _check_known(table.name, answers)

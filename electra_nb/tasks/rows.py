@@ -63,8 +63,9 @@ class TextSplit:
 
     def take(self, at):
         "The rows where `at` (n,) is True."
-        a,b = ([t for t,k in zip(texts, at) if k] if texts else None for texts in (self.text_a,self.text_b))
-        return TextSplit(a, b, None if self.labels is None else self.labels[at], self.source)
+        def kept(texts): return [t for t,keep in zip(texts, at) if keep] if texts else None
+        labels = None if self.labels is None else self.labels[at]
+        return TextSplit(kept(self.text_a), kept(self.text_b), labels, self.source)
 
 # %% ../../nbs/6_tasks/01_rows.ipynb #7ec1b9be
 @dataclass

@@ -100,8 +100,10 @@ def clean_spans(
 ) -> list: # spans
     "The spans of tags that are given as the truth; what makes no sense is refused."
     tags = [t[0].translate(_renamed)+t[1:] if is_span_tag(t) else t for t in tags]
-    faults = [(i,f) for i,(b,t) in enumerate(zip(['O',*tags], tags)) if (f := _fault('B-'+parts(t)[1] if iob1 and t[0]=='I' else b, t))]
-    if faults: raise ValueError(f"{where}, word {faults[0][0]+1}: {faults[0][1]}")
+    for i,(before,tag) in enumerate(zip(['O',*tags], tags), 1):
+        if iob1 and tag[0]=='I': before = f'B-{parts(tag)[1]}' # as if its span had begun already
+        fault = _fault(before, tag)
+        if fault: raise ValueError(f"{where}, word {i}: {fault}")
     return tag_spans(tags, conlleval=True)
 
 # %% ../../nbs/6_tasks/22_spans.ipynb #b57d5eaa

@@ -55,18 +55,22 @@ def tsv_records(lines, name):
     except ValueError: return plain
     return plain if any(_joins_rows(c) for _,c in quoted) else quoted
 
-# %% ../../nbs/6_tasks/02_tables.ipynb #bd42102c
+# %% ../../nbs/6_tasks/02_tables.ipynb #a25a9619
 def _check_names(names, path):
     twice = [n for n,k in Counter(names).items() if k>1]
     if not names: raise ValueError(f"{path} is empty")
     if twice: raise ValueError(f"{path}: two columns are named {twice[0]!r} in the first line: {', '.join(names)[:200]}")
 
+# %% ../../nbs/6_tasks/02_tables.ipynb #bd42102c
 def read_csv(path:Path) -> Table:
     "Read a .csv or .tsv file."
-    lines,name = (l+'\n' for l in read_lines(path, cut_long=False)),path.name
+    name = path.name
+    lines = (l+'\n' for l in read_lines(path, cut_long=False))
     head = next(lines, '')
-    tsv,lines = '.tsv' in Path(name.lower()).suffixes,chain([head], lines)
-    records = iter(tsv_records(lines, name) if tsv else csv_records(lines, name, max(',;\t|', key=head.count)))
+    lines = chain([head], lines)
+    separator = max(',;\t|', key=head.count) # the commonest in the first line
+    is_tsv = '.tsv' in Path(name.lower()).suffixes
+    records = iter(tsv_records(lines, name) if is_tsv else csv_records(lines, name, separator))
     names = [n.strip() for n in next(records, (0,[]))[1]]
     _check_names(names, path)
     rows = list(records)

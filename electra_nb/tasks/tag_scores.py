@@ -17,14 +17,16 @@ def _f1_parts(conlleval):
         return 2*right,predicted+gold
     return parts
 
-tag_metrics = dict(entity_f1=_f1_parts(False), conlleval_f1=_f1_parts(True), # (true tags, predicted tags) of a sentence -> (of, all)
-    accuracy=lambda true, pred: (sum(t==p for t,p in zip(true, pred)),len(true)))
+def _accuracy_parts(true, pred): return sum(t==p for t,p in zip(true, pred)),len(true)
+
+# name -> function of the true and the predicted tags of a sentence: what it adds to numerator and denominator
+tag_metrics = dict(entity_f1=_f1_parts(False), conlleval_f1=_f1_parts(True), accuracy=_accuracy_parts)
 
 # %% ../../nbs/6_tasks/27_tag_scores.ipynb #c0a65b81
 def ratio(
-    sums, # of all sentences: what is right, and all
+    sums, # numerator and denominator, summed over all sentences
 ) -> float: # 0 to 100
-    "The score."
+    "The score: numerator by denominator, in percent."
     return 100*sums[0]/sums[1] if sums[1] else 0.
 
 # %% ../../nbs/6_tasks/27_tag_scores.ipynb #6de3d880

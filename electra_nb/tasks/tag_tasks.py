@@ -116,7 +116,7 @@ def own_tag_task(
     label:str=None, # column of tags; None: guess
     regression:bool=None, # of no use for tags
     valid:float=None, # share held out where there is no dev, above 0 and up to 0.5; None: 0.1
-    metric:str=None, # key of `tasks.tag.tag_metrics`; None: entity F1 for spans, accuracy for word classes
+    metric:str=None, # key of `tasks.tag_scores.tag_metrics`; None: entity F1 for spans, accuracy for word classes
     name:str=None, # for tables; None: that of the file
 ) -> TaskData:
     "Make a task of tagged sentences."

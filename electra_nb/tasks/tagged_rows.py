@@ -30,8 +30,8 @@ class TagSplit:
 
     def take(self, at):
         "The rows where `at` (n,) is True."
-        words,tags = ([o for o,k in zip(os, at) if k] if os else None for os in (self.words,self.tags))
-        return TagSplit(words, tags, self.source)
+        def kept(sentences): return [s for s,keep in zip(sentences, at) if keep] if sentences else None
+        return TagSplit(kept(self.words), kept(self.tags), self.source)
 
 # %% ../../nbs/6_tasks/29_tagged_rows.ipynb #63b76d90
 def list_column(table:Table, column:str) -> list:
@@ -46,7 +46,7 @@ def list_column(table:Table, column:str) -> list:
 
 # %% ../../nbs/6_tasks/29_tagged_rows.ipynb #63b76d90
 def check_known(tags:list, labels:tuple, where:list) -> None:
-    "Refuse a tag that the task does not know; a letter of a known type is known."
+    "Refuse a tag that the task does not know; a known type may come with another letter."
     known = {*labels,*(parts(l)[1] for l in labels if '-' in l)}
     bad = [(w,t) for ts,w in zip(tags, where) for t in ts if t not in known and parts(t)[1] not in known-{''}]
     if bad: raise ValueError(f"{bad[0][0]}: unknown tag {bad[0][1]!r} ({len(bad)} such word(s)); known tags: {', '.join(labels[:40])}")

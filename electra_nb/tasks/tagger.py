@@ -71,7 +71,8 @@ class TagFeatures:
         word_types:int=1, # token type of all tokens: 1 as in the original code, 0 as usual
     ):
         if not len(rows): raise ValueError("there are no rows")
-        self.rows,self.tok,self.max_len,self.word_types,self.n_cut = rows,tok,max_len,word_types,0
+        self.rows,self.tok,self.max_len = rows,tok,max_len
+        self.word_types,self.n_cut = word_types,0 # words are never cut
         pieces,room = word_pieces(rows.words, tok),max_len-2
         parts = [(r,a,b) for r,ws in enumerate(pieces) for a,b in sentence_windows([*map(len, ws)], room)]
         self.row = np.array([r for r,_,_ in parts])
@@ -110,7 +111,8 @@ class Tagger(nn.Module):
         word_types:int=1, # token type of the rows that it is given, for its twin
     ):
         super().__init__()
-        self.electra,self.word_types,self.head = electra,word_types,nn.Linear(electra.config.hidden_size, n_out)
+        self.electra,self.word_types = electra,word_types
+        self.head = nn.Linear(electra.config.hidden_size, n_out)
         nn.init.xavier_uniform_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
@@ -149,7 +151,9 @@ def tagger_twin(
 ) -> ElectraForTokenClassification: # in evaluation mode
     "The same model as a class of transformers."
     cfg = deepcopy(model.electra.config)
-    cfg.id2label,cfg.label2id,cfg.architectures = dict(enumerate(labels)),{l:i for i,l in enumerate(labels)},None
+    cfg.id2label = dict(enumerate(labels))
+    cfg.label2id = {l:i for i,l in enumerate(labels)}
+    cfg.architectures = None
     hf = ElectraForTokenClassification(cfg)
     hf.electra.load_state_dict(model.electra.state_dict())
     types = hf.electra.embeddings.token_type_embeddings.weight

@@ -25,9 +25,11 @@ from transformers import ElectraForSequenceClassification, PreTrainedModel, PreT
 # %% ../../nbs/6_tasks/08_twin.ipynb #af8f6b7d
 def narrow_head(w, b):
     "Hugging Face's weights: every output and its negative, then the difference."
-    (n,d),eye = w.shape,torch.eye(len(w), device=w.device)
-    dense_w,dense_b,out_w = w.new_zeros(d, d),w.new_zeros(d),w.new_zeros(n, d)
-    dense_w[:2*n],dense_b[:2*n] = torch.cat([w,-w]),torch.cat([b,-b])
+    n,d = w.shape
+    dense_w,dense_b = w.new_zeros(d, d),w.new_zeros(d)
+    dense_w[:2*n] = torch.cat([w,-w])
+    dense_b[:2*n] = torch.cat([b,-b])
+    out_w,eye = w.new_zeros(n, d),torch.eye(n, device=w.device)
     out_w[:,:2*n] = torch.cat([eye,-eye], 1)
     return {'dense.weight':dense_w, 'dense.bias':dense_b, 'out_proj.weight':out_w, 'out_proj.bias':torch.zeros_like(b)}
 
@@ -35,7 +37,8 @@ def narrow_head(w, b):
 def wide_head(w, b, electra):
     "Hugging Face's weights: the vector itself, moved to where GELU leaves it as it is, then the head."
     norm = electra.encoder.layer[-1].output.LayerNorm
-    c,d = (norm.weight.abs()*norm.weight.numel()**.5+norm.bias.abs()).max()+6,w.shape[1]
+    largest = (norm.weight.abs()*norm.weight.numel()**.5+norm.bias.abs()).max() # of all vectors that the layer norm can give
+    c,d = largest+6,w.shape[1]
     return {'dense.weight':torch.eye(d, device=w.device), 'dense.bias':c.expand(d).clone(),
         'out_proj.weight':w.clone(), 'out_proj.bias':b-c*w.sum(1)}
 
@@ -66,9 +69,12 @@ def to_hf(
     task:Task, # its labels name the outputs
 ) -> PreTrainedModel: # in evaluation mode
     "The same model as a class of transformers."
-    cfg,names = deepcopy(model.electra.config),task.words or task.labels or ('score',)
-    cfg.id2label,cfg.label2id = dict(enumerate(names)),{n:i for i,n in enumerate(names)}
-    cfg.problem_type,cfg.architectures = 'single_label_classification' if task.labels else 'regression',None
+    cfg = deepcopy(model.electra.config)
+    names = task.words or task.labels or ('score',)
+    cfg.id2label = dict(enumerate(names))
+    cfg.label2id = {n:i for i,n in enumerate(names)}
+    cfg.problem_type = 'single_label_classification' if task.labels else 'regression'
+    cfg.architectures = None
     scale = (0.,1.) if task.labels else task.scale
     if model.pooling=='cls':
         hf = ElectraForSequenceClassification(cfg)

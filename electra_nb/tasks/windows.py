@@ -35,7 +35,8 @@ def context_of(
 ) -> Context:
     "Words and tokens of a context."
     words = find_words(text)
-    starts,spans = [w[0] for w in words],[]
+    starts = [w[0] for w in words]
+    spans = []
     for a,b in encoding.offsets:
         a += len(text[a:b])-len(text[a:b].lstrip())
         spans.append((a,max(a, b),max(0, bisect_right(starts, a)-1)))
@@ -136,7 +137,8 @@ class Windows:
         train:bool=False, # leave out questions whose answer is not at its place (original code)
     ):
         check_room(max_len, cfg)
-        self.rows,self.tok,self.cfg,self.max_len = rows,tok,cfg,max_len
+        self.rows,self.tok = rows,tok
+        self.cfg,self.max_len = cfg,max_len
         encode,texts = place_encoder(tok),list(dict.fromkeys(rows.contexts))
         self.contexts = {t:context_of(t, e) for t,e in zip(texts, encode(texts))}
         questions = [e.ids for e in encode(rows.questions)]
@@ -171,8 +173,9 @@ def _windows(self:Windows, i, question, found):
 @patch
 def _gather(self:Windows, windows):
     "Put all windows end to end."
-    self.row,self.begin,ids,self.n_a,self.judged,y = zip(*(w for ws in windows for w in ws))
-    self.row,self.begin,self.n_a = map(np.array, (self.row,self.begin,self.n_a))
+    flat = [w for of_question in windows for w in of_question]
+    row,begin,ids,n_a,self.judged,y = zip(*flat)
+    self.row,self.begin,self.n_a = np.array(row),np.array(begin),np.array(n_a)
     self.lens = np.array([len(o) for o in ids])
     self.ids = np.concatenate(ids).astype(np.uint32)
     self.offsets = np.concatenate([[0], self.lens.cumsum()])

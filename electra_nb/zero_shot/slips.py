@@ -154,8 +154,9 @@ def lowest_threshold(
     "The threshold that finds most at this precision."
     if not 0<precision<1: raise ValueError(f"precision={precision} is a share: pass a number between 0 and 1, such as 0.8")
     order = np.argsort(-judged.suspicion, kind='stable')
-    sorted_,reached = judged.suspicion[order],judged.wrong[order].cumsum()/np.arange(1, len(order)+1)
-    ends = np.flatnonzero(np.append(sorted_[:-1]!=sorted_[1:], True))
+    sorted_ = judged.suspicion[order]
+    reached = judged.wrong[order].cumsum()/np.arange(1, len(order)+1) # precision if the first 1, 2, … words are marked
+    ends = np.flatnonzero(np.append(sorted_[:-1]!=sorted_[1:], True)) # last of each group of equal suspicions
     ends = ends[ends>=least-1]
     good = ends[reached[ends]>=precision]
     if len(good): return float(np.append(sorted_, 0.)[good[-1]:good[-1]+2].mean()) # half way to the next word

@@ -30,7 +30,7 @@ class TextScore:
     def total(self): return float(self.logp.sum()) if len(self.logp) else math.nan
     @property
     def mean(self): return float(self.logp.mean()) if len(self.logp) else math.nan
-    figure = mean # that stands first in a list
+    figure = mean # the number that stands before the text in a list
 
 # %% ../../nbs/9_zero_shot/04_words.ipynb #ca548e8e
 @patch(as_prop=True)
@@ -117,7 +117,7 @@ class Choice:
     def margin(self):
         first,second = sorted((c.total for c in self.candidates), reverse=True)[:2]
         return first-second
-    figure = margin # that stands first in a list
+    figure = margin # the number that stands before the candidates in a list
 
     def as_dict(self):
         texts = [dict(text=c.text, total=_number(c.total)) for c in self.candidates]
