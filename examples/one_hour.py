@@ -18,6 +18,7 @@ from electra_nb.tasks.loading import load_files
 from electra_nb.text.reading import read_lines
 from electra_nb.training.folder import versions
 from electra_nb.zero_shot.pairs import evaluate_pairs
+from paper_tables import some_pairs
 from pathlib import Path
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 
@@ -55,10 +56,11 @@ def train(text, run, seed):
     took = dict(wall_seconds=round(time.perf_counter()-begun[0]), cpu_seconds=round(time.process_time()-begun[1]))
     return dict(took, evaluations=[l for l in lines if 'valid' in l])
 
-def ask_pairs(data, run, seed):
-    "Tables of grammar pairs, by each tower."
-    return {f'{name} {by}':evaluate_pairs(run, data/f'grammar/{name}.jsonl.xz', by, seed).round(3).to_dict('records')
-        for name in ('zorro','blimp') for by in ('generator','discriminator')}
+def ask_pairs(data, run, seed, n):
+    "Tables of grammar pairs, by each tower, with the first `n` pairs of each phenomenon."
+    pairs = {name:some_pairs(data/f'grammar/{name}.jsonl.xz', n) for name in ('zorro','blimp')}
+    return {f'{name} {by}':evaluate_pairs(run, found, by, seed).round(3).to_dict('records')
+        for name,found in pairs.items() for by in ('generator','discriminator')}
 
 def sentence_rows(data, name): return (pd.read_csv(data/f'sentences/{name}/{s}.tsv', sep='\t', quoting=3) for s in ('train','test'))
 
@@ -110,12 +112,13 @@ if __name__=='__main__':
     ask.add_argument('--seeds', nargs='+', type=int, default=[0,1,2])
     ask.add_argument('--parts', nargs='+', default=['train','pairs','tasks','vectors'])
     ask.add_argument('--runs', type=int, default=5, help='fine-tunings of each task')
+    ask.add_argument('--pairs', type=int, default=2000, help='grammar pairs of each phenomenon')
     a = ask.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
     text,path = write_text(a.data, a.out),a.out/'one_hour.json'
     for seed in a.seeds:
         run = a.out/f'hour-{seed}'
-        parts = dict(train=lambda: train(text, run, seed), pairs=lambda: ask_pairs(a.data, run, seed),
+        parts = dict(train=lambda: train(text, run, seed), pairs=lambda: ask_pairs(a.data, run, seed, a.pairs),
             tasks=lambda: fine_tune(a.data, run, a.out/f'studies-{seed}', a.runs), vectors=lambda: score_vectors(a.data, text, run))
         for part in a.parts:
             found = json.loads(path.read_text()) if path.exists() else dict(what=__doc__.split('\n')[0], versions=versions())
