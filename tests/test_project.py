@@ -55,6 +55,11 @@ def test_outputs_are_stored():
     bare = [nb.name for nb in nbs if any(c['cell_type']=='code' for c in cells(nb)) and not any(c.get('outputs') for c in cells(nb))]
     assert not bare, bare
 
+def test_pictures_are_drawings():
+    "Stored pictures can be enlarged, and have the style of the project: `docs/execute.py` makes them so."
+    formats = {(nb.name,k) for nb in nbs for c in cells(nb) for o in c.get('outputs', []) for k in o.get('data', {}) if k.startswith('image/')}
+    assert len(formats)>30 and {k for _,k in formats}=={'image/svg+xml'}, formats
+
 def test_figures_have_files():
     "The README's table of the built-in run shows the figures of its file."
     r = json.loads((root/'results'/'tiny.json').read_text())

@@ -8,7 +8,7 @@ __all__ = ['read_log', 'trim_log', 'batch_fingerprint', 'LogSteps', 'log_points'
 # %% ../../nbs/4_training/05_log.ipynb #114048fe
 import json, math, shutil, time, torch
 from ..files import atomic_file, explain_oserror, read_objects, sync
-from ..figure import ShownFigure
+from ..figure import ShownFigure, chart_style
 from ..objectives.contract import draw, probe_panels, probe_words
 from ..objectives.table import objective_of
 from .nonfinite import tower_norms, trained_parts
@@ -17,6 +17,7 @@ from .progress import orders
 from fastai.callback.core import Callback
 from fastai.learner import Recorder
 from fastcore.basics import patch
+from matplotlib import rc_context
 from pathlib import Path
 from xxhash import xxh3_64_hexdigest
 
@@ -179,7 +180,7 @@ def plot_run(
     points = log_points(read_log(Path(run)/'log.jsonl'))
     panels = [*objective_of(run).panels,*(p for p in probe_panels if any(map(points, p.curves)))]
     n_rows = math.ceil(len(panels)/2)
-    fig = ShownFigure(figsize=(11,3*n_rows), layout='constrained')
+    fig = ShownFigure(figsize=(8.5,2.4*n_rows), layout='constrained')
     axes = fig.subplots(n_rows, 2).flat
     for panel,ax in zip(panels, axes): draw(panel, ax, points)
     for ax in axes[len(panels):]: ax.set_axis_off()
@@ -187,7 +188,8 @@ def plot_run(
 
 def save_curves(run):
     "Draw `curves.png` anew, at once or not at all."
-    atomic_file(Path(run)/'curves.png', lambda path: plot_run(run).savefig(path, dpi=100, format='png'))
+    def write(path): plot_run(run).savefig(path, dpi=100, format='png')
+    with rc_context(chart_style()): atomic_file(Path(run)/'curves.png', write)
 
 # %% ../../nbs/4_training/05_log.ipynb #6dba7ef0
 @patch
