@@ -154,7 +154,7 @@ def _check_glue(tasks, **options):
 # %% ../nbs/7_study/08_finetuning.ipynb #ad9544fe
 _docs = {**option_docs((OptimConfig,TagConfig,WindowConfig,HeadChoice,SpanConfig)),
     **{k:v for k,v in option_docs((FinetuneConfig,)).items() if v[2]}}
-_small,_tiny = (finetune_config(SimpleNamespace(hidden_size=d, max_position_embeddings=128)) for d in (256,64))
+_small,_tiny = (finetune_config(SimpleNamespace(hidden_size=d, num_hidden_layers=2, max_position_embeddings=128)) for d in (256,64))
 _docs = {k:(part, kind, f'{text} [small: {getattr(_small, k)}, tiny: {getattr(_tiny, k)}]') for k,(part,kind,text) in _docs.items()}
 
 # %% ../nbs/7_study/08_finetuning.ipynb #459f5a57

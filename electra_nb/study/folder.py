@@ -19,8 +19,8 @@ from transformers import PreTrainedTokenizerFast
 
 # %% ../../nbs/7_study/03_folder.ipynb #60f28d0a
 # settings that came later, and what holds for a study without them
-_later = dict(sparse_norm=False, class_weights=None, word_types=1, doc_stride=128, max_question=64, head='joint', n_best=20, max_answer=30,
-    no_answer_above=-2.75, together=[])
+_later = dict(sparse_norm=False, class_weights=None, reinit_layers=0, word_types=1, doc_stride=128, max_question=64, head='joint',
+    n_best=20, max_answer=30, no_answer_above=-2.75, together=[])
 
 def _flat(identity):
     "What must not differ, by name."

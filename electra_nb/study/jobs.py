@@ -15,7 +15,7 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from ..commands import quiet
 from .folder import run_name, write_predictions
-from ..tasks.encoders import load_encoder, random_encoder
+from ..tasks.encoders import load_encoder, random_encoder, restart_layers
 from ..tasks.kinds import kind_of
 from ..tasks.rows import TaskData
 from ..tasks.learner import TaskLearner, dev_predictions, fit_task, task_learner
@@ -37,7 +37,7 @@ def starting_encoder(job:Job, work:Work) -> ElectraModel:
     "The encoder that a run begins with."
     torch.manual_seed(job.seed)
     dropout = work.cfg.dropout,work.cfg.attention_dropout
-    if job.init=='pretrained': return load_encoder(work.source, *dropout)
+    if job.init=='pretrained': return restart_layers(load_encoder(work.source, *dropout), work.source, work.cfg.reinit_layers)
     if job.init=='random': return random_encoder(work.source, *dropout)
     return load_encoder(work.out/'models'/job.init, *dropout)
 

@@ -155,7 +155,7 @@ def plot_scores(lines:list) -> ShownFigure:
     by = groups(lines)
     names,kinds = list(dict.fromkeys(t for _,_,t in by)),list(dict.fromkeys((m,s) for m,s,_ in by))
     one_model = len({m for m,_ in kinds})==1
-    fig = ShownFigure(figsize=(max(4, 2*len(names)),3.6), dpi=60, layout='constrained')
+    fig = ShownFigure(figsize=(max(4, 2*len(names)),3.6), layout='constrained')
     for ax,task in zip(fig.subplots(1, len(names), squeeze=False)[0], names):
         for x,kind in enumerate(kinds):
             runs = [r for r in by.get((*kind,task), ()) if r['score'] is not None]

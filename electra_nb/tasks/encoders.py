@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['run_encoder', 'find_encoder', 'not_the_encoder', 'encoder_config', 'load_encoder', 'encoder_tokenizer',
-           'random_encoder', 'weights_hash']
+           'random_encoder', 'restart_layers', 'weights_hash']
 
 # %% ../../nbs/6_tasks/05_encoders.ipynb #00288160
 import os, re, torch
@@ -121,6 +121,19 @@ def random_encoder(
     init_paper(disc)
     disc.set_attn_implementation('sdpa')
     return disc.electra
+
+# %% ../../nbs/6_tasks/05_encoders.ipynb #2f129ea5
+def restart_layers(
+    electra:ElectraModel, # is changed
+    source:str, # where it is from, as for `find_encoder`
+    n:int, # layers, counted from the top: 0 up to all
+) -> ElectraModel: # the same
+    "Give the top layers initial values again."
+    if not n: return electra
+    cfg = electra.config
+    fresh = random_encoder(source, cfg.hidden_dropout_prob, cfg.attention_probs_dropout_prob)
+    for layer,new in list(zip(electra.encoder.layer, fresh.encoder.layer))[-n:]: layer.load_state_dict(new.state_dict())
+    return electra
 
 # %% ../../nbs/6_tasks/05_encoders.ipynb #adea4540
 def weights_hash(
