@@ -56,7 +56,7 @@ def test_outputs_are_stored():
     assert not bare, bare
 
 def test_pictures_are_drawings():
-    "Stored pictures can be enlarged, and have the style of the project: `docs/execute.py` makes them so."
+    "Stored pictures can be enlarged: `docs/execute.py` stores them so."
     formats = {(nb.name,k) for nb in nbs for c in cells(nb) for o in c.get('outputs', []) for k in o.get('data', {}) if k.startswith('image/')}
     assert len(formats)>30 and {k for _,k in formats}=={'image/svg+xml'}, formats
 

@@ -136,6 +136,8 @@ def study_session(plan:Plan):
         open_study(out, plan.identity)
         for p in (out/'models').glob('.*.tmp'): shutil.rmtree(p)
         logger.info(f"study: {out}")
+        n = plan.cfg.reinit_layers
+        if n and 'pretrained' in plan.starts: logger.info(f"the top {n} layer(s) begin anew with every seed; reinit_layers=0 keeps them")
         if plan.cfg.threads: torch.set_num_threads(plan.cfg.threads)
         try: yield
         except KeyboardInterrupt:

@@ -36,7 +36,7 @@ class FinetuneConfig(TagConfig, WindowConfig, HeadChoice, SpanConfig, OptimConfi
     sum_loss:bool=True # differentiate the sum over a batch (original code); False: the mean
     sparse_norm:bool=False # clip by a norm that counts repeated tokens apart (original code on CPU and GPU); False: the true norm (TPU)
     swap_pairs:bool=True # train on both orders where the task allows it (original code)
-    reinit_layers:int=0 # top layers of a pre-trained encoder that begin anew; of a narrow one with more than two, all but the first
+    reinit_layers:int=0 # top layers of a pre-trained encoder that begin anew (Zhang et al., 2021, section 5); 3 for the size `hour`
     class_weights:str=None # 'balanced': rows of rare labels count more in the loss, so that each label counts the same; None: each row does
     unpad:bool=None # leave padding out of the encoder (dropout then draws otherwise); None: on a CPU
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
@@ -51,13 +51,14 @@ _by_width = {1024:dict(lr=5e-5, layer_decay=.9), 768:dict(lr=1e-4), 256:{}, # Ta
     0:dict(lr=5e-4, layer_decay=1., pooling='mean', threads=1)} # other widths: ours
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #c5ac4d5f
+_restarted = {(128,4):3} # (width, layers) -> top layers that begin anew
+
 def own_settings(
     shape:ElectraConfig, # of the encoder
 ) -> dict:
     "What width and depth of an encoder change."
     own = next(o for width,o in _by_width.items() if shape.hidden_size>=width)
-    restart = own is _by_width[0] and shape.num_hidden_layers>2
-    return dict(own, reinit_layers=shape.num_hidden_layers-1) if restart else own
+    return dict(own, reinit_layers=_restarted.get((shape.hidden_size,shape.num_hidden_layers), 0))
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #fd3d4520
 _aliases = dict(learning_rate='lr', num_train_epochs='epochs', n_epochs='epochs', max_steps='epochs', num_train_steps='epochs',
