@@ -34,7 +34,7 @@ def test_live_view(off, tmp_path, monkeypatch):
     shown = outputs(run, f"_ = pretrain(**settings, out='{tmp_path}/run')")
     tables = [o.data['text/html'] for o in shown if '<th>step</th>' in o.get('data', {}).get('text/html', '')]
     assert [(t.count('<tr'),t.count('<img')) for t in tables]==([] if off else [(5,1)])
-    assert 'step 20/20' in ''.join(o.get('text', '') for o in shown)
+    assert '20/20 ' in ''.join(o.get('text', '') for o in shown)
 
 def test_interrupt_is_one_line():
     "A run that was stopped and has said so leaves no traceback in the cell, and the cells after it are not run."

@@ -72,7 +72,7 @@ def test_every_objective_has_everything(each):
     assert all(objective.words in page for page in (card,report)) and all(panel.title in report for panel in objective.panels)
     known = [label for label,key in objective.tiles.items() if math.isfinite(valid[-1][key])] # where no sample is right, an area is not
     assert known and all(label in card for label in known) and 'The same texts' in report
-    assert objective.headline(valid[-1], .1) and objective.healthy(valid[-1])
+    assert objective.healthy(valid[-1])
 
 def test_resume_is_exact(each):
     "Stopped twice and gone on with: the same weights and the same log, bit for bit."
@@ -237,7 +237,7 @@ def test_table():
     for o in objectives.values():
         assert o.encoder in o.towers and o.losses and o.panels and o.tiles and o.words
         assert o.fills is None or o.fills in o.towers
-        assert callable(o.headline) and callable(o.healthy) and callable(o.flops)
+        assert callable(o.healthy) and callable(o.flops)
 
 def test_no_head_for_gaps(tmp_path, caplog, monkeypatch):
     "Where no tower has a head for it, nobody is told to fill a gap."
@@ -267,7 +267,6 @@ class Plain(MLM):
     "An objective with other names for everything, to which all rules of the diagnosis apply."
     losses,rules,fills = dict(plain_loss='model'),None,None
     tiles,panels = {'loss':'plain_loss'},(Panel('Loss', (Curve('plain_loss', 'held-out text'),)),)
-    def headline(self, v, baseline): return f"loss {v['plain_loss']:.3f}"
     def healthy(self, v): return 'Well.'
     def __call__(self, towers, tok):
         return dict(model=MLMModel(**towers), loss_func=PlainLoss(), cbs=[Hide(tok, self.mask),PlainEval(tok.mask_token_id)], metrics=[])

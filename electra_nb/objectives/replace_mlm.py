@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['main_panels', 'ReplaceOutput', 'ReplaceModel', 'ReplaceLoss', 'copy_sums', 'copy_metrics', 'ReplaceEval',
-           'main_headline', 'main_healthy', 'ReplaceMLM']
+           'main_healthy', 'ReplaceMLM']
 
 # %% ../../nbs/3_objectives/09_replace_mlm.ipynb #09ca64d0
 import math
@@ -110,15 +110,6 @@ _main_accuracy = Panel('Main model: accuracy', (*_right,Curve('mask_accuracy', '
     'How often the likeliest word is the true one.')
 main_panels = (_main_loss,gen_panel,_main_accuracy)
 
-def main_headline(
-    v:dict, # metrics of an evaluation
-    baseline:float, # share of the commonest token
-) -> str: # for the line of an evaluation
-    "The figures that say most."
-    gen = f"loss {v['mlm_loss']:.3f}, accuracy on [MASK] {v['mask_accuracy']:.3f} (commonest token {baseline:.3f})"
-    accuracy = f"accuracy {v['main_accuracy']:.3f}, where the sample is wrong {v['replaced_accuracy']:.3f}"
-    return f"generator: {gen} | main model: loss {v['main_loss']:.4f} (who copies: {v['copy_floor']:.4f}), {accuracy}"
-
 def main_healthy(
     v:dict, # metrics of an evaluation
 ) -> str:
@@ -138,7 +129,7 @@ class ReplaceMLM:
     words,towers,encoder = 'masked language modelling on samples',('generator','encoder'),'encoder'
     fills,without = 'generator',('disc_tokens',)
     losses = dict(gen_loss='generator', main_loss='main model') # a loss of the step -> whose it is
-    panels,headline,healthy = main_panels,staticmethod(main_headline),staticmethod(main_healthy)
+    panels,healthy = main_panels,staticmethod(main_healthy)
     tiles = {'accuracy on [MASK]':'mask_accuracy', 'main model: loss':'main_loss', 'loss of copying':'copy_floor',
         'wrong samples mended':'replaced_accuracy'}
     table = ('mlm_loss','mask_accuracy','main_loss','copy_floor','main_accuracy','replaced_accuracy') # columns of fastai's table

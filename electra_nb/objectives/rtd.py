@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['gen_panel', 'panels', 'RTDOutput', 'RTDModel', 'tower_losses', 'LossConfig', 'JointLoss', 'MaskTokens',
-           'SampleTokens', 'RTDLoss', 'rtd_headline', 'rtd_healthy', 'RTD']
+           'SampleTokens', 'RTDLoss', 'rtd_healthy', 'RTD']
 
 # %% ../../nbs/3_objectives/07_rtd.ipynb #4e2b29f6
 import torch, torch.nn.functional as F
@@ -170,15 +170,6 @@ _accuracy = Panel('Generator: accuracy on [MASK]', (Curve('mask_accuracy', 'held
 panels = (_disc_loss,gen_panel,_auc,_accuracy)
 
 # %% ../../nbs/3_objectives/07_rtd.ipynb #e589faf2
-def rtd_headline(
-    v:dict, # metrics of an evaluation
-    baseline:float, # share of the commonest token
-) -> str: # for the line of an evaluation
-    "The figures that say most."
-    return (f"generator: loss {v['mlm_loss']:.3f}, accuracy on [MASK] {v['mask_accuracy']:.3f} (commonest token {baseline:.3f})"
-        f" | discriminator: loss {v['disc_loss']:.4f} (floor {v['disc_floor']:.4f}), AUC {v['disc_auc']:.3f}, probe AUC "
-        f"{v['probe_auc']:.3f}")
-
 def rtd_healthy(
     v:dict, # metrics of an evaluation
 ) -> str:
@@ -201,7 +192,7 @@ class RTD:
     words,towers,encoder = 'replaced-token detection',('generator','discriminator'),'discriminator'
     fills,detects = 'generator','discriminator' # whose head fills a gap; whose head detects replaced tokens
     losses = dict(gen_loss='generator', disc_loss='discriminator') # a loss of the step -> whose it is
-    panels,headline,healthy = panels,staticmethod(rtd_headline),staticmethod(rtd_healthy)
+    panels,healthy = panels,staticmethod(rtd_healthy)
     tiles = {'accuracy on [MASK]':'mask_accuracy', "AUC, generator's samples":'disc_auc', 'AUC, words by frequency':'probe_auc',
         'discriminator: loss':'disc_loss', 'its floor':'disc_floor'}
     table = ('mlm_loss','mask_accuracy','disc_loss','disc_floor','disc_auc','probe_auc') # columns of fastai's table

@@ -75,13 +75,14 @@ def diagnose(
 
 # %% ../../nbs/8_reports/04_doctor.ipynb #6def9015
 class Doctor(Callback):
-    "Look at the run after each evaluation."
+    "Look at the run after each evaluation but the last."
     order = orders['Doctor']
     def __init__(self,
         folder:str, # run folder
     ): self.home,self.told = folder,set()
 
     def after_epoch(self):
+        if self.learn and self.learn.steps.done==self.learn.steps.last: return
         try: problems = diagnose(self.home)
         except Exception as e: # the diagnosis is no part of the training
             logger.warning(f'the diagnosis failed ({type(e).__name__}: {e}); the training goes on')

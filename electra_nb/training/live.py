@@ -8,6 +8,7 @@ __all__ = ['live_table', 'live_page', 'LiveView']
 # %% ../../nbs/4_training/17_live.ipynb #4abe0709
 import base64, pandas as pd
 from ..commands import quiet
+from ..objectives.contract import probe_tiles
 from ..objectives.table import objective_of
 from .log import read_log
 from .progress import orders
@@ -22,7 +23,7 @@ def live_table(
     n:int=20, # evaluations at most: the last ones
 ) -> pd.DataFrame: # a row for each
     "The evaluations of a run, in the figures that its objective puts first."
-    tiles = {'step':'step', **objective_of(run).tiles, 'real sentence preferred':'pair_accuracy'}
+    tiles = {'step':'step', **objective_of(run).tiles, **probe_tiles}
     found = [dict(l['valid'], step=l['step']) for l in read_log(Path(run)/'log.jsonl') if l.get('valid')]
     rows = [{label:v.get(key) for label,key in tiles.items()} for v in found[-n:]]
     return pd.DataFrame(rows, columns=list(tiles)).dropna(axis=1, how='all')

@@ -9,10 +9,11 @@ __all__ = ['read_log', 'trim_log', 'batch_fingerprint', 'LogSteps', 'log_points'
 import json, math, shutil, time, torch
 from ..files import atomic_file, explain_oserror, read_objects, sync
 from ..figure import ShownFigure, chart_style
-from ..objectives.contract import draw, probe_panels, probe_words
+from ..objectives.contract import draw, probe_panels
 from ..objectives.table import objective_of
 from .nonfinite import tower_norms, trained_parts
 from ..commands import logger
+from .eval_table import EvalTable
 from .progress import orders
 from fastai.callback.core import Callback
 from fastai.learner import Recorder
@@ -59,7 +60,7 @@ class LogSteps(Callback):
         n_steps:int, # length of the training
         baseline:float=0., # share of the commonest token, shown beside the accuracy
     ):
-        self.path,self.every,self.n_steps,self.baseline = Path(path),every,n_steps,baseline
+        self.path,self.every,self.n_steps,self.baseline,self.rows = Path(path),every,n_steps,baseline,None
         self.sums,self.n,self.norms = None,0,0 # since the last line: losses, batches, norms
         self.seconds,self.took,self.since = 0.,0.,None
 
@@ -143,8 +144,8 @@ def log_eval(self:LogSteps) -> None:
     metrics,n = self.learn.evaluation,self.learn.steps.done
     if not metrics: return
     if n: self.write(dict(step=n, of=self.n_steps, valid=metrics, valid_loss=float(self.learn.recorder.loss.value)))
-    parts = (self.learn.objective.headline(metrics, self.baseline)+probe_words(metrics)).split(' | ')
-    logger.info('\n  '.join([f'step {n}/{self.n_steps}',*parts]))
+    if not self.rows: self.rows = EvalTable(self.learn.objective, self.baseline)
+    logger.info(self.rows(n, self.n_steps, metrics))
 
 # %% ../../nbs/4_training/05_log.ipynb #31314756
 @patch
