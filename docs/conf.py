@@ -31,6 +31,7 @@ html_theme = 'furo'
 html_title = cfg['title']
 html_static_path = ['static']
 html_css_files = ['site.css']
+html_js_files = [('site.js', dict(defer='defer'))]
 html_favicon = 'static/icon.svg'
 html_copy_source = html_show_sphinx = False
 html_search_scorer = str(Path(__file__).parent/'scorer.js')

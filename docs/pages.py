@@ -6,7 +6,7 @@ from itertools import groupby
 from nbdev.config import get_config
 from nbdev.doclinks import NbdevLookup, nbglob, patch_name
 from nbdev.process import NBProcessor
-from options import command, fold, folded
+from options import command, fold, folded, public
 from pathlib import Path
 
 root = Path(__file__).parent.parent
@@ -47,6 +47,16 @@ def definitions(
 ) -> list: # (name, syntax tree)
     "Public functions and classes; a method that is patched into a class is called `Class.method`."
     return [(patch_name(o), o) for o in ast.parse(source).body if isinstance(o, (ast.FunctionDef,ast.AsyncFunctionDef,ast.ClassDef)) and o.name[0]!='_']
+
+def bound(
+    source:str, # of an exported cell
+) -> list: # names, private ones too
+    "What a cell defines or assigns at its top level."
+    out = []
+    for o in ast.parse(source).body:
+        if hasattr(o, 'name'): out.append(patch_name(o))
+        if isinstance(o, ast.Assign): out += [n.id for n in ast.walk(o) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    return list(dict.fromkeys(out))
 
 def decorated(node, name): return any(name in ast.unparse(d) for d in node.decorator_list)
 
@@ -135,51 +145,42 @@ class Notebook:
     def page(self,
         links, # turns names in backticks into links
     ) -> list: # cells
-        "Text with links; exported cells as documentation and folded source; of the hidden cells those among the checks, folded."
-        out,checks,above = [],False,''
+        "Text with links; exported cells as documentation, public names first, and folded source; of the hidden cells those among the checks, folded."
+        first,out,checks = [],[],False
+        offered = [name for name,module in public.items() if f'{cfg.lib_name}.{module}'==self.module]
         for c in self.cells:
-            if c.cell_type=='code': describe_pictures(c, above)
-            else: above = c.source
             if c.cell_type=='markdown':
                 if c.source.startswith('## '): checks = c.source.startswith('## Checks')
                 if c is self.cells[0] and self.caption!='Start': c.source = re.sub(r'(\n\n> .+\n?)', lambda m: m[0]+self.about()+'\n', c.source, count=1)
                 out.append(mk_cell(links(c.source, self.path.parent), 'markdown'))
             elif not c.directives_: out.append(c)
-            elif checks or 'hide' not in c.directives_: out += code_cells(c, self.module, links)
-        return out
-
-def natural_size(
-    c, # cell of a page
-) -> dict: # the same cell
-    "Pictures are stored with half their size in pixels, for dense screens; on the site they may fill the page."
-    for o in c.get('outputs', []): o.get('metadata', {}).pop('image/png', None)
-    return c
-
-def describe_pictures(
-    c, # code cell, with its outputs
-    above:str, # Markdown of the cell above
-) -> None:
-    "Say what a picture shows to those who cannot see it: the words of `fig-alt`, else the last paragraph above."
-    if not any(k.startswith('image/') for o in c.get('outputs', []) for k in o.get('data', {})): return
-    words = ' '.join(c.directives_.get('fig-alt:', [])) or re.sub(r'\[([^\]]*)\]\([^)]*\)', r'\1', above.strip().split('\n\n')[-1])
-    alt = re.sub(r'[`*$#|"]', '', words).strip()
-    c.metadata = {**(c.get('metadata') or {}), 'mystnb':dict(image=dict(alt=alt[:400]))}
+            elif checks or 'hide' not in c.directives_:
+                above,here = code_cells(c, self.module, links, offered)
+                first += above
+                out += here
+        return [out[0],*first,*out[1:]]
 
 def code_cells(
     c, # cell with a directive
     module:str, # of its notebook
     links, # turns names in backticks into links
-) -> list: # cells of the page
-    "The documentation of what a cell defines, and the cell itself: folded if it is documented. Imports are not shown."
+    offered:list, # names that are documented at the top of the page
+) -> tuple: # cells for the top of the page, cells for this place
+    "The documentation of what a cell defines, and the cell itself, folded if it is exported. Imports are not shown."
     source = re.sub(r'^#\|.*\n', '', c.source, flags=re.MULTILINE)
-    if all(isinstance(o, (ast.Import,ast.ImportFrom)) for o in ast.parse(source).body): return []
-    defined = definitions(source) if 'export' in c.directives_ else []
-    c.source = source
-    tag = 'remove-input' if 'echo:' in c.directives_ else 'hide-cell' if 'hide' in c.directives_ else 'hide-input' if defined else ''
-    if tag: c.metadata = {**(c.get('metadata') or {}), 'tags':[tag]} # without `echo` the picture is for readers, the code that draws it is not
+    if all(isinstance(o, (ast.Import,ast.ImportFrom)) or ast.unparse(o).startswith('_all_') for o in ast.parse(source).body): return [],[]
+    exported = 'export' in c.directives_
     comments = {t.start[0]:t.string.lstrip('# ') for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type==tokenize.COMMENT}
     anchor = lambda n: f'<span id="{n.lower()}"></span>\n\n' # the place that nbdev's own index of names speaks of
-    return [*(mk_cell(anchor(n)+document(n, o, comments, module, links), 'markdown') for n,o in defined), c]
+    documented = [(n, mk_cell(anchor(n)+document(n, o, comments, module, links), 'markdown')) for n,o in definitions(source)] if exported else []
+    first,here = [d for n,d in documented if n in offered],[d for n,d in documented if n not in offered]
+    # without `echo` the picture is for readers, the code that draws it is not
+    tag = 'remove-input' if 'echo:' in c.directives_ else 'hide-cell' if 'hide' in c.directives_ else 'hide-input' if exported else ''
+    title = f"Source of {', '.join(bound(source))}" if exported and (first or not here) else 'Source'
+    alt = re.sub(r'[`*$#|"]', '', ' '.join(c.directives_.get('fig-alt:', []))) # for those who cannot see the picture
+    shown = dict(image=dict(alt=alt)) if alt else dict(code_prompt_show=title, code_prompt_hide=title)
+    c.source,c.metadata = source,{**(c.get('metadata') or {}), 'tags':[tag]*bool(tag), 'mystnb':shown}
+    return first,[*here,c]
 
 class Links:
     "Names in backticks become links, and links to notebooks and files of the project lead to pages or to its source."
@@ -237,7 +238,7 @@ def write_pages(
     for nb in notebooks:
         cells = nb.page(links)
         if nb.caption=='Start': cells += [mk_cell(tree, 'markdown') for tree in trees(notebooks)]
-        cells = [{**{k:v for k,v in natural_size(c).items() if k in ('cell_type','source','outputs','execution_count','metadata')}, 'id':f'c{i}'} for i,c in enumerate(cells)]
+        cells = [{**{k:v for k,v in c.items() if k in ('cell_type','source','outputs','execution_count','metadata')}, 'id':f'c{i}'} for i,c in enumerate(cells)]
         path = out/f'{nb.name}.ipynb'
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(dict(cells=cells, metadata=dict(kernelspec=kernel), nbformat=4, nbformat_minor=5)))

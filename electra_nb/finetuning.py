@@ -15,7 +15,7 @@ from .objectives.table import objectives
 from .settings import option_docs, with_options
 from .reports.study_pages import save_study_report
 from .study.folder import open_study
-from .study.runs import Plan, answer_tests, log_summary, run_task, study_session
+from .study.runs import Plan, answer_tests, closing_words, log_summary, run_task, study_session
 from .study.study import Study
 from .study.together import check_together, run_together
 from .tasks.encoders import encoder_tokenizer, load_encoder, not_the_encoder, run_encoder, weights_hash
@@ -208,6 +208,7 @@ def finetune(
     answer_tests(study)
     save_study_report(out)
     if submission: study.submission(submission, keep)
+    logger.info(closing_words(study))
     return study
 
 # %% ../nbs/7_study/08_finetuning.ipynb #4e4d3368

@@ -173,7 +173,7 @@ def attend(q, k, v, n_heads):
     for h in range(n_heads): head(q, k, v, y, slice(h*width, (h+1)*width))
     return y
 
-weights = [] # (matrix, does it shrink?)
+weights = []
 def learned(rows, shrinks):
     weights.append((Matrix(rows), shrinks))
     return weights[-1][0]
@@ -197,7 +197,7 @@ def layer(x, p, n_heads=2):
     wide = gelu(linear(x, *p['wide']))
     return layer_norm(plus(x, linear(wide, *p['narrow'])), *p['end'])
 
-D,G,LENGTH = 16,8,24 # width of the discriminator, of the generator; tokens in a row
+D,G,LENGTH = 16,8,24
 table = dict(word=noise(len(vocab), D, .1), place=noise(LENGTH, D, .1), norm=norm(D))
 table['segment'] = noise(2, D, .1)
 gen = dict(narrow=dense(D, G), layers=[new_layer(G)], head=dense(G, D), norm=norm(D))

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from electra_nb.reports.doctor import print_diagnosis
+
 wikipedia = Path(__file__).parent.parent.parent/'shared'/'data'/'corpus'/'wikipedia-en'/'wiki-000.txt.xz'
 code = """
 import json, random, sys, torch
@@ -86,3 +88,24 @@ def test_name(diagnoses, name):
     assert p.returncode==0, p.stderr
     names,line = json.loads(p.stdout.splitlines()[-1])
     assert names==cases[name][2], line
+
+stopping = """
+import os, signal
+from electra_nb import pretrain
+from electra_nb.tiny import tiny_text
+from fastai.callback.core import Callback
+class Stop(Callback):
+    def before_batch(self):
+        if self.learn.steps.done==7: os.kill(os.getpid(), signal.{})
+pretrain(corpus=tiny_text.split('\\n\\n'), out='mine', steps=40, bs=2, max_len=32, n_layers=1, log_every=2, save_every=4, device='cpu', cbs=[Stop()])
+"""
+
+@pytest.mark.parametrize('signal,says', [('SIGTERM','Stopped (SIGTERM) at step '),('SIGKILL','Ended after step 6 of 40 without noting why')])
+def test_why_it_stopped(tmp_path, capsys, signal, says):
+    "Of a run that was stopped or killed, the command says so first, and that the same call goes on."
+    env = {**os.environ, 'ELECTRA_NB_CACHE':str(tmp_path/'cache'), 'CUDA_VISIBLE_DEVICES':'', 'OMP_NUM_THREADS':'1'}
+    assert subprocess.run([sys.executable, '-c', stopping.format(signal)], cwd=tmp_path, env=env, capture_output=True).returncode
+    print_diagnosis(tmp_path/'mine')
+    state,verdict = capsys.readouterr().out.splitlines()
+    assert state.startswith(says) and state.endswith('The same call goes on from the newest checkpoint.')
+    assert verdict.startswith('Diagnosis: nothing') and ('too early' in verdict)==(signal=='SIGTERM')

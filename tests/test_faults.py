@@ -1,9 +1,11 @@
 "Faults made on purpose, in real processes: after each, the same call goes on and ends bit-equal to a run that nothing happened to."
-import json, os, random, shutil, signal, subprocess, sys, time, warnings
+import json, os, random, resource, shutil, signal, subprocess, sys, time, warnings
 from pathlib import Path
 
 import pytest
-from test_process import env, text, timeless, weights
+from electra_nb.files import WriteError
+from electra_nb.study.folder import append_line, read_ledger
+from test_process import env, run, text, timeless, weights
 
 common = dict(corpus='texts.txt', steps=30, bs=4, max_len=32, eval_every=10, log_every=3, save_every=5, device='cpu')
 server = """
@@ -145,6 +147,16 @@ def test_disk_full(runs):
     assert rc==0, said
     same(runs, 'full')
 
+def test_disk_full_at_the_ledger(tmp_path):
+    "A run of a study that cannot be noted says so; the lines before it stay."
+    path,(soft,hard) = tmp_path/'results.jsonl',resource.getrlimit(resource.RLIMIT_FSIZE)
+    append_line(path, dict(task='rte', score=61.2))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size+5,hard))
+    try:
+        with pytest.raises(WriteError, match='results.jsonl could not be written: .* larger than allowed'): append_line(path, dict(task='cola', score=9.5))
+    finally: resource.setrlimit(resource.RLIMIT_FSIZE, (soft,hard))
+    assert [r['task'] for r in read_ledger(path)]==['rte']
+
 fill = """
 import shutil
 from fastai.callback.core import Callback
@@ -217,7 +229,8 @@ def test_damaged_preparation(runs):
     same(runs, 'prepared2')
     rc,_ = runs('torn', max_hours=1e-9)
     harms['half'](runs.tmp/'torn'/'tokenizer'/'tokenizer.json')
-    assert runs('torn')[0]==0
+    rc,said = runs('torn')
+    assert rc==0 and 'torn/tokenizer is written again: tokenizer.json has changed' in said, said
     same(runs, 'torn')
 
 def test_changed_text_is_refused(runs):
@@ -312,18 +325,20 @@ def test_damaged_again_and_again(runs):
         assert rc==0 and 'step_30 is damaged' in said, said
     same(runs, 'thrice')
 
-@pytest.mark.parametrize('harm', ['gone','garbage'])
+odd = '{"step": 3, "loss": 1.0}\n{"step": 2, "loss": 1.0, "lr": 1e-3, "gen_loss": 1.0, "disc_loss": 1.0}\n{"step": 4, "loss": "low", "lr": 1}\n'
+
+@pytest.mark.parametrize('harm', ['gone','garbage','odd'])
 def test_log_lost(runs, harm):
-    "A log that is lost or has garbage in it: said, what is left is kept, and the weights are the same."
+    "A log that is lost or has garbage in it: said, what is left is kept, and the weights are the same. Odd lines do not stop it."
     name = f'log_{harm}'
     runs(name, 'class Stop(electra_nb.reports.doctor.Callback):\n    def after_step(self):\n        if self.learn.steps.done==17: os._exit(9)\ncbs = [Stop()]')
     log = runs.tmp/name/'log.jsonl'
+    lines = log.read_bytes().splitlines(True)
     if harm=='gone': log.unlink()
-    else:
-        lines = log.read_bytes().splitlines(True)
-        log.write_bytes(b''.join([lines[0],b'5\n{}\n\xff\n',*lines[2:]]))
+    elif harm=='garbage': log.write_bytes(b''.join([lines[0],b'5\n{}\n\xff\n',*lines[2:]]))
+    else: log.write_bytes(b''.join([lines[0],odd.encode(),*lines[1:]]))
     rc,said = runs(name)
-    assert rc==0 and 'log.jsonl has lost' in said, said
+    assert rc==0 and ('log.jsonl has lost' in said)==(harm!='odd'), said
     want,got = weights(runs.tmp/'whole'),weights(runs.tmp/name)
     assert [k for k in want if not want[k].equal(got[k])]==[]
     assert (runs.tmp/name/'log.damaged.jsonl').exists()==(harm=='garbage')
@@ -335,3 +350,28 @@ def test_environment_of_a_cluster(runs):
     rc,said = runs('cluster', cluster)
     assert rc==0, said
     same(runs, 'cluster')
+
+def test_resumed_otherwise(runs):
+    "What makes a continued run differ in its bits is announced, and what does not change is not."
+    assert runs('otherwise', max_hours=1e-9)[0]==0
+    said = runs('otherwise', max_hours=1e-9)[1]
+    assert 'bit for bit' not in said
+    said = runs('otherwise', max_hours=1e-9, threads=2, unpad=False, compile=False)[1]
+    for setting in ('threads=2 instead of 1','unpad=False instead of None','compile=False instead of None'): assert setting in said, said
+    assert 'another machine (threads 2 instead of 1)' in said and said.count('not bit for bit')==2, said
+
+broken = """
+from electra_nb import pretrain
+from fastai.callback.core import Callback
+class Break(Callback):
+    def after_step(self):
+        for p in self.learn.model.parameters(): p.data.fill_(float('nan'))
+pretrain(corpus='texts.txt', strip_accents=False, steps=30, bs=4, max_len=32, eval_every=10, log_every=3, save_every=5, device='cpu', out='run', cbs=[Break()])
+"""
+
+def test_other_encoding(tmp_path):
+    "Where files are ASCII unless something else is said, a run that breaks down keeps its batch, with its text."
+    (tmp_path/'texts.txt').write_text('\n\n'.join(f'{a} видит дом и {b} у моря.' for a in ('Рыбак','Пекарь','Доктор') for b in ('лодку','рынок','школу','мельницу')), encoding='utf-8')
+    rc,_,err = run(tmp_path, broken, LC_ALL='C', PYTHONUTF8='0', PYTHONCOERCECLOCALE='0')
+    assert rc==1 and 'is kept in bad_batch/' in err, err
+    assert 'видит' in (tmp_path/'run'/'bad_batch'/'about.json').read_text(encoding='utf-8')

@@ -1,5 +1,5 @@
 "Whole processes of fine-tuning: kill and go on, no network, silence when piped; and real GLUE files where they lie beside the project."
-import json, os, signal, subprocess, sys, time
+import json, os, shlex, signal, subprocess, sys, time
 from difflib import SequenceMatcher
 from pathlib import Path
 
@@ -169,6 +169,23 @@ assert pipeline('text-classification', folder, trust_remote_code=True)('The bake
 assert 'electra_nb' not in sys.modules"""
     rc,_,err = run(tmp, code, HF_HUB_OFFLINE='1')
     assert rc==0, err
+
+def test_next_command(tmp):
+    "The command that a study prints at its end works, offline, for every kind of task; the report that it names is there."
+    (tmp/'two.csv').write_text('sentence1,sentence2,label\n'+''.join(f'a {a},a {b},{a==b}\n' for a in 'xyz' for b in 'xyz'))
+    (tmp/'few.conll').write_text(tagged_sentences(20))
+    context = 'The baker waits near the river.'
+    ask = [dict(id=str(i), question=f'Who waits {i}?', answers=[dict(text='baker', answer_start=4)]) for i in range(8)]
+    paragraphs = [dict(context=f'{context} {q["id"]}', qas=[q]) for q in ask]
+    (tmp/'asked.json').write_text(json.dumps(dict(version='1', data=[dict(title='t', paragraphs=paragraphs)])))
+    calls = [f"finetune(data={f!r}, runs=1, epochs=.2, device='cpu', out='next {f}')" for f in ('rows.csv','two.csv','few.conll','asked.json')]
+    rc,out,err = run(tmp, '\n'.join(['from electra_nb import finetune',*calls]))
+    assert (rc,err)==(0,''), err
+    said = [shlex.split(l) for l in out.splitlines() if l.strip().startswith('python')]
+    assert [argv[:2] for argv in said]==[['python','-c']]*4, out
+    rc,out,err = run(tmp, '\n'.join(argv[2] for argv in said), HF_HUB_OFFLINE='1')
+    assert (rc,err)==(0,'') and [w in out for w in ('label','tag','answer')]==[True]*3, (out, err)
+    assert all((tmp/f'next {f}'/'report.html').exists() for f in ('rows.csv','asked.json'))
 
 def tagged_sentences(n=200):
     "Sentences with names of people and towns, a word a line."

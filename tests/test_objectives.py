@@ -11,12 +11,13 @@ from torch.utils.flop_counter import FlopCounterMode
 from types import SimpleNamespace
 
 from electra_nb import diagnose, open_run, plan, pretrain
-from electra_nb.model.towers import ModelConfig
+from electra_nb.model.towers import ModelConfig, get_models, sizes
 from electra_nb.objectives.contract import Curve, Panel
 from electra_nb.objectives.masking import MaskConfig, mask_prob_at, mask_tokens, n_used
 from electra_nb.objectives.sampling import SampleConfig, temperature_at
 from electra_nb.objectives.mlm import MLM, MLMEval, MLMLoss, MLMModel
 from electra_nb.objectives.rtd import MaskTokens
+from electra_nb.objectives.rtd_metrics import RTDEval
 from electra_nb.objectives.table import get_objective, objectives
 from electra_nb.recipe import make_recipe
 from electra_nb.tiny import tiny_text
@@ -47,7 +48,8 @@ def test_everything_is_there(run):
     assert {'loss','mlm_loss','grad_norm','encoder_norm','batch','lr'}<=set(line) and 'disc_loss' not in line
     assert {'mask_loss','unigram_loss','mask_accuracy'}<=set(valid) and 'disc_auc' not in valid
     card,report = (run/'README.md').read_text(),(run/'report.html').read_text()
-    assert 'masked language modelling' in card and '`encoder/`' in card and 'discriminator' not in card
+    title = next(l for l in card.splitlines() if l.startswith('# '))
+    assert title.endswith('by masked language modelling') and '`encoder/`' in card and 'discriminator' not in card
     assert 'masked language modelling' in report and 'Discriminator' not in report
     assert json.loads((run/'recipe.json').read_text())['recipe']['objective']=='mlm'
 
@@ -280,3 +282,20 @@ def test_names_of_its_own(tmp_path, monkeypatch):
     assert diagnose(tmp_path/'run')==[] and not (tmp_path/'run'/'samples.jsonl').read_text()
     card,report = ((tmp_path/'run'/name).read_text() for name in ('README.md','report.html'))
     assert '| plain_loss |' in card and 'The same texts' not in report
+
+def test_probe_in_half_precision():
+    "The probe of the discriminator is computed in the precision of the training."
+    seen,check,row = [],RTDEval(4),torch.tensor([[2,7,8,9,3]])
+    check.unigram,check.gathered = torch.ones(20),SimpleNamespace(count=lambda name, logits, *rest: seen.append(logits.dtype))
+    discriminator = get_models(sizes['tiny'], 20)[1]
+    check.learn = SimpleNamespace(model=SimpleNamespace(discriminator=discriminator), xb=(row,torch.tensor([5]),torch.tensor([5])))
+    for precision in ({},dict(mixed_precision=SimpleNamespace(autocast=torch.autocast('cpu', torch.bfloat16)))):
+        vars(check.learn).update(precision)
+        with torch.no_grad(): check.probe(row, torch.tensor([[1,3]]), torch.ones_like(row))
+    assert seen==[torch.float32,torch.bfloat16]
+
+@pytest.mark.parametrize('theirs,ours', dict(untied_generator='tie', fp16='precision', save_checkpoints_steps='save_every', lr_scheduler_type='lr_power',
+    report_to='log_with').items())
+def test_names_of_other_programs(theirs, ours):
+    "A setting by the name that it has in the original code or in transformers is answered with its name here."
+    with pytest.raises(ValueError, match=f"did you mean '{ours}'"): make_recipe('small', **{theirs:1})

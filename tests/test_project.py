@@ -1,7 +1,9 @@
 "The project itself: README, notebooks, undefined names."
 import ast, io, json, re
+from importlib.metadata import version
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from pyflakes.api import check
 from pyflakes.reporter import Reporter
 
@@ -21,6 +23,11 @@ def test_readme_links():
         if not link.startswith('http'): assert (root/link).exists(), link
 
 def prose(page): return '\n'.join(''.join(c['source']) for c in cells(root/'nbs'/f'{page}.ipynb') if c['cell_type']=='markdown')
+
+def test_scipy_is_new_enough():
+    "`pip` takes a SciPy with `false_discovery_control` (1.11) that works with NumPy 2 (1.13), which pyarrow needs."
+    needs = next(map(Requirement, re.findall(r'\bscipy\S*', (root/'settings.ini').read_text())))
+    assert not needs.specifier.contains('1.12.9') and needs.specifier.contains(version('scipy'))
 
 def test_readme_is_short():
     assert len((root/'README.md').read_text().split())<1000
@@ -59,6 +66,12 @@ def test_pictures_are_drawings():
     "Stored pictures can be enlarged: `docs/execute.py` stores them so."
     formats = {(nb.name,k) for nb in nbs for c in cells(nb) for o in c.get('outputs', []) for k in o.get('data', {}) if k.startswith('image/')}
     assert len(formats)>30 and {k for _,k in formats}=={'image/svg+xml'}, formats
+
+def test_pictures_are_described():
+    "Every stored picture says in a sentence what is seen, to those who cannot see it: `fig-alt` in its cell."
+    drawn = [(nb.name, ''.join(c['source'])) for nb in nbs for c in cells(nb) if any(k.startswith('image/') for o in c.get('outputs', []) for k in o.get('data', {}))]
+    lacking = [(name,source[:60]) for name,source in drawn if not re.search(r'^#\| fig-alt: .{20,400}$', source, re.MULTILINE)]
+    assert drawn and not lacking, lacking
 
 def test_figures_have_files():
     "The README's table of the built-in run shows the figures of its file."

@@ -1,6 +1,7 @@
 "Nothing that is read can run code; a run writes where it should and asks nothing of the network."
-import io, json, os, pickle, re, shutil, subprocess, sys
+import io, json, os, pickle, re, shlex, shutil, subprocess, sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest, torch
 from safetensors.torch import load_file, save_file
@@ -13,6 +14,8 @@ from electra_nb.model.hf import load_models, save_models
 from electra_nb.tiny import tiny_text
 from electra_nb.text.tokenizer import tiny_tokenizer
 from electra_nb.text.tokenizer import load_tokenizer
+from electra_nb.text.reading import read_lines
+from electra_nb.zero_shot.closing import closing_words as pretraining_words
 
 root = Path(__file__).parent.parent
 forbidden = re.compile(r'\bpickle\b|\bdill\b|torch\.load\(|(?<![.\w])eval\(|(?<![.\w])exec\(|yaml\.load|allow_pickle|extractall|shell=True|os\.system|trust_remote_code=True'
@@ -108,6 +111,8 @@ def test_no_canary_from_models(home, tmp_path, kind):
 hub = '''
 from electra_nb.tasks.encoders import load_encoder, random_encoder
 from electra_nb.text.tokenizer import load_tokenizer
+from electra_nb.text.reading import read_lines
+from electra_nb.zero_shot.closing import closing_words as pretraining_words
 load_encoder('some/sound')
 for f in (load_encoder,random_encoder,load_tokenizer):
     for name in ('some/pickle','some/own','some/missing'):
@@ -129,6 +134,29 @@ def test_no_canary_from_the_hub(home, tmp_path):
     assert not (tmp_path/'ran').exists()
     said = '\n'.join(l for l in p.stdout.splitlines() if l.startswith('load_encoder'))
     assert re.search('some/pickle.*pytorch_model.bin is not opened', said) and re.search("some/own.*model of type 'own'", said) and 'some/missing' in said
+
+growing = """
+import json, resource
+from transformers import PreTrainedTokenizerFast
+from tokenizers import Tokenizer
+from electra_nb.text.tokenizer import check_tokenizer, load_tokenizer, tiny_tokenizer
+resource.setrlimit(resource.RLIMIT_AS, (6<<30,6<<30))
+tok = tiny_tokenizer()
+content = json.loads(tok.backend_tokenizer.to_str())
+content['normalizer'] = dict(type='Sequence', normalizers=[dict(type='Replace', pattern=dict(String='a'), content='a'*50)]*6)
+own = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(content)), **tok.special_tokens_map)
+tok.save_pretrained('t')
+content['added_tokens'].append(dict(content['added_tokens'][0], id=len(tok), content='abc', normalized=True, special=False)) # normalized while it is loaded
+open('t/tokenizer.json', 'w').write(json.dumps(content))
+for f,x in ((check_tokenizer,own),(load_tokenizer,'t'),(load_tokenizer,'t/tokenizer.json')):
+    try: f(x)
+    except ValueError as e: print(e)
+"""
+
+def test_growing_text(tmp_path):
+    "Rules that replace what others have put in, until no memory holds it, are refused and do not end the process."
+    p = subprocess.run([sys.executable, '-c', growing], cwd=tmp_path, env={**os.environ, 'PYTHONPATH':str(root)}, capture_output=True, text=True)
+    assert p.returncode==0 and p.stdout.count('more than 1,000 characters in the place of one')==3, p.stderr[-500:]
 
 @pytest.mark.parametrize('suffix', ['.jsonl','.txt','.parquet','.txt.gz','.jsonl.zst'])
 def test_no_canary_from_corpora(home, tmp_path, suffix):
@@ -189,3 +217,13 @@ def test_process_stays_inside(home, tmp_path):
     assert [(e,a) for e,a in others if a not in probes]==[]
     assert sorted({(e,a) for e,a in paths if not a.startswith(inside) and a!=os.devnull})==[]
     assert {f.name for f in work.iterdir()}=={'texts.txt','run','seen.json'} and list((tmp_path/'home').iterdir())==[]
+
+def test_commands_to_copy(tmp_path):
+    "A name with blanks or a semicolon stays one argument of the commands that are suggested."
+    out = Path('my runs/a; echo $HOME')
+    learn = SimpleNamespace(objective=SimpleNamespace(encoder='encoder', fills=None), model=SimpleNamespace(parts={}))
+    run = SimpleNamespace(out=out, text=SimpleNamespace(tok=None), learn=learn, corpus=None)
+    assert shlex.split(pretraining_words(run).splitlines()[-1])==['electra_finetune',str(out)]
+    (tmp_path/'it\'s; echo b.txt').write_bytes('Дом'.encode('utf-16'))
+    with pytest.raises(ValueError) as e: list(read_lines(tmp_path/'it\'s; echo b.txt'))
+    assert shlex.split(re.search('iconv.* > converted.txt', str(e.value))[0])==['iconv','-f','utf-16','-t','utf-8','it\'s; echo b.txt','>','converted.txt']

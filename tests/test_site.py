@@ -10,7 +10,7 @@ from playwright.sync_api import sync_playwright
 
 root = Path(__file__).parent.parent
 sys.path.insert(0, str(root/'docs'))
-from options import command, common, folded, groups
+from options import command, common, folded, groups, public
 from pages import Links, Notebook, nbs, page_name, parameters, reading_order, section, signature, table
 
 chromium = next(filter(None, map(shutil.which, ('chromium','chromium-browser','google-chrome','chrome'))), None)
@@ -132,6 +132,24 @@ def test_names_are_documented(site):
     assert '/blob/main/electra_nb/objectives/rtd.py' in html and '/blob/main/nbs/3_objectives/07_rtd.ipynb' in html
     assert '<math ' in html and r'\mathcal' not in re.sub(r'<annotation.*?</annotation>', '', html)
 
+def test_public_names_first(site):
+    "What a reader looks for on a page comes before everything else that is documented there, and once."
+    pages = {nb.module:nb.name for nb in map(Notebook, order)}
+    for name,module in public.items():
+        full = f'electra_nb.{module}.{name}'
+        html = (site[0]/f'{pages[f"electra_nb.{module}"]}.html').read_text()
+        assert re.search(r'<dt class="sig [^>]*id="([^"]+)"', html)[1]==full and html.count(f'id="{full}"')==1
+        assert html.index(f'id="{full}"')<html.index('<h2>') and re.search(rf'Source of [^<]*\b{name}\b', html), full
+
+def test_exported_code_is_folded():
+    "On a page exported code is folded, under its names where no documentation stands above it."
+    notebooks = [Notebook(nb) for nb in order]
+    links = Links(notebooks)
+    exported = [c for nb in notebooks for c in nb.page(links) if c.cell_type=='code' and 'export' in c.directives_]
+    assert len(exported)>500 and all(c.metadata['tags']==['hide-input'] for c in exported)
+    titles = {c.metadata['mystnb']['code_prompt_show'] for c in exported}
+    assert {'Source','Source of pretrain','Source of sizes'}<=titles and 'Source of ' not in titles
+
 # -- In a browser
 
 visit = """() => ({
@@ -163,6 +181,16 @@ def test_every_page(site, browser, width, scheme):
     assert said==[] and failed==[]
     assert [u for u in asked if not u.startswith((url,'data:'))]==[]
     context.close()
+
+@needs_browser
+@pytest.mark.parametrize('name', ['tutorials/own_text','8_reports/card','results'])
+def test_current_page_in_sidebar(site, browser, name):
+    "The navigation shows where the reader is, also on the last pages."
+    page = browser.new_page(viewport=dict(width=1280, height=600))
+    page.goto(f'{site[1]}/{name}.html')
+    sidebar,current = (page.locator(s).bounding_box() for s in ('.sidebar-scroll','.sidebar-tree .current-page'))
+    assert sidebar['y']<=current['y'] and current['y']+current['height']<=sidebar['y']+sidebar['height']
+    page.close()
 
 @needs_browser
 def test_search_finds_the_page(site, browser):

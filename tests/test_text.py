@@ -1,6 +1,13 @@
-"Packing in processes of their own: one that is killed, and two that want the same rows."
-import os, signal, subprocess, sys, time
+"Packing in processes of their own: one that is killed, and two that want the same rows; and a text that is not read again."
+import hashlib, os, signal, subprocess, sys, time
 from pathlib import Path
+
+from electra_nb.cache import remembered_hash
+from electra_nb.text.corpus import get_corpus
+from electra_nb.text.examples import build_examples
+from electra_nb.text.packing import ExamplesConfig
+from electra_nb.text.tokenizer import tiny_tokenizer
+from electra_nb.tiny import tiny_text
 
 begin = '''
 import os, signal, sys, time
@@ -57,3 +64,14 @@ def test_waiting_is_said(tmp_path):
     first.communicate('\n')
     assert second.communicate() is not None and (first.returncode,second.returncode)==(0,0)
     assert len(rows(tmp_path))>6
+
+def test_hashed_once(tmp_path, monkeypatch):
+    "Text and packed rows that have been hashed before are not read for it again."
+    monkeypatch.setenv('ELECTRA_NB_CACHE', str(tmp_path/'cache'))
+    monkeypatch.setattr(remembered_hash, '__defaults__', ('sha256',0,-1.)) # small and new files too
+    (tmp_path/'texts.txt').write_text(tiny_text)
+    def pack(): return build_examples(get_corpus(tmp_path/'texts.txt'), tiny_tokenizer(), ExamplesConfig(max_len=32))[0].path
+    def refuse(*args): raise AssertionError('a file is hashed again')
+    assert pack()==pack()
+    monkeypatch.setattr(hashlib, 'file_digest', refuse)
+    pack()

@@ -10,7 +10,7 @@ __all__ = ['adversarial_panels', 'rewards', 'Baseline', 'reinforce_losses', 'Adv
 import torch, torch.nn.functional as F
 from collections import namedtuple
 from dataclasses import dataclass
-from ..model.forward import encode, rtd_logits
+from ..model.families import encode, rtd_logits
 from ..model.towers import ModelConfig, electra_configs
 from .contract import Curve, Panel, weighted_mean
 from .masking import n_slots
@@ -66,7 +66,7 @@ class AdversarialModel(RTDModel):
         self.baseline = Baseline(generator.config.hidden_size)
 
     def step(self, ids, masked, slots, inputs) -> AdversarialOutput:
-        h = encode(self.generator.electra, masked, *inputs)
+        h = encode(self.generator.base_model, masked, *inputs)
         h = h.gather(1, slots[...,None].expand(-1, -1, h.shape[-1]))
         logits = self.generator.generator_lm_head(self.generator.generator_predictions(h))
         proposal = self.corrupt(logits, ids, slots)

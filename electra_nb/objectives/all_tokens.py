@@ -11,7 +11,7 @@ import torch, torch.nn.functional as F
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
-from ..model.forward import encode
+from ..model.families import encode
 from ..model.towers import ModelConfig, electra_configs
 from .contract import Curve, Panel, encoder_flops, weighted_mean
 from .masking import n_slots
@@ -119,7 +119,7 @@ class AllTokensModel(SampledModel):
     def step(self, ids, masked, slots, inputs) -> AllTokensOutput:
         real,_,unpad = inputs
         proposal = self.propose(ids, masked, slots, inputs)
-        h,seen = encode(self.tower.electra, proposal.corrupted, *inputs),proposal.corrupted
+        h,seen = encode(self.tower.base_model, proposal.corrupted, *inputs),proposal.corrupted
         rows,logits = to_rows(h, unpad),self.tower.discriminator_predictions(h)
         wanted = to_rows(torch.stack([ids,seen], -1), unpad)
         log_vocab = from_rows(log_probs_at(self.tower.vocabulary, rows, wanted, slots.numel()), ids.shape, unpad)

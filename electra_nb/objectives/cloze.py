@@ -9,7 +9,7 @@ __all__ = ['ClozeOutput', 'ClozeModel', 'ClozeLoss', 'TwoTowerRTD']
 import torch
 from collections import namedtuple
 from dataclasses import dataclass
-from ..model.forward import rtd_logits
+from ..model.families import rtd_logits
 from ..model.towers import ModelConfig, electra_configs
 from ..model.two_tower import check_two_tower, two_tower_models
 from .all_tokens import from_rows, log_probs_at, to_rows

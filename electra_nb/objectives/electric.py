@@ -8,7 +8,8 @@ __all__ = ['noise_logits', 'drawn_tokens', 'ElectricModel', 'pseudo_log_likeliho
 # %% ../../nbs/3_objectives/13_electric.ipynb #5ece55ba
 import math, torch
 from dataclasses import dataclass
-from ..model.forward import length_masks, rtd_logits
+from ..model.families import rtd_logits
+from ..model.forward import length_masks
 from .cloze import ClozeModel, ClozeOutput, TwoTowerRTD
 from .masking import candidates
 from .mlm import MLM

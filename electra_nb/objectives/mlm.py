@@ -8,7 +8,7 @@ __all__ = ['panels', 'MLMOutput', 'MLMModel', 'MLMLoss', 'MLMEval', 'mlm_healthy
 # %% ../../nbs/3_objectives/08_mlm.ipynb #17050859
 from collections import namedtuple
 from dataclasses import dataclass
-from ..model.forward import mlm_logits
+from ..model.families import mlm_logits
 from ..model.towers import ModelConfig, electra_configs, mlm_tower
 from .contract import Curve, Evaluate, Panel, SlotModel, encoder_flops, generator_settings
 from .contract import score_guesses, table_metrics, weighted_mean

@@ -10,7 +10,7 @@ __all__ = ['main_panels', 'ReplaceOutput', 'ReplaceModel', 'ReplaceLoss', 'copy_
 import math
 from collections import namedtuple
 from dataclasses import dataclass
-from ..model.forward import mlm_logits
+from ..model.families import mlm_logits
 from ..model.towers import ModelConfig, electra_configs, get_models
 from .contract import Curve, Panel, encoder_flops, score_guesses, table_metrics, weighted_mean
 from .masking import MaskConfig, n_slots

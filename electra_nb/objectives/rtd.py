@@ -11,7 +11,7 @@ import torch, torch.nn.functional as F
 import electra_nb.objectives.show # chkstyle: ignore (gives data loaders `show_batch` and `show_results`)
 from collections import namedtuple
 from dataclasses import dataclass
-from ..model.forward import rtd_logits
+from ..model.families import rtd_logits
 from ..model.towers import ModelConfig, electra_configs, get_models
 from .contract import Curve, Panel, encoder_flops, share_done, table_metrics, weighted_mean
 from .mask_units import continues_word

@@ -10,7 +10,8 @@ __all__ = ['sanity', 'base_rate_loss', 'Sums', 'generator_sums', 'generator_metr
 # %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #3b6922f9
 import math, torch
 from contextlib import nullcontext
-from ..model.forward import length_masks, rtd_logits
+from ..model.families import rtd_logits
+from ..model.forward import length_masks
 from .contract import Evaluate
 from .roc import label_counts, logit_bins, recall_at, roc_area, tf_thresholds
 from .sampling import corrupt

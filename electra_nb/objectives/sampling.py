@@ -10,7 +10,7 @@ __all__ = ['temperature_settings', 'Proposal', 'adjust_logits', 'gumbel_sample',
 import math, torch
 from collections import namedtuple
 from dataclasses import dataclass
-from ..model.forward import mlm_logits
+from ..model.families import mlm_logits
 from .contract import SlotModel, score_guesses
 from ..settings import Settings
 from torch import Tensor, nn

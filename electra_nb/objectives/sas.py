@@ -9,7 +9,7 @@ __all__ = ['recall_samples', 'SASModel', 'Remember', 'SAS']
 import torch
 from dataclasses import dataclass, replace
 from ..commands import logger
-from ..model.forward import encode
+from ..model.families import encode
 from ..model.towers import ModelConfig, electra_configs
 from .contract import encoder_flops, generator_settings
 from .masking import n_slots
@@ -48,7 +48,7 @@ class SASModel(RTDModel):
 
     def step(self, ids, masked, slots, inputs) -> RTDOutput:
         if not self.training: return super().step(ids, masked, slots, inputs)
-        h = encode(self.discriminator.electra, masked, *inputs)
+        h = encode(self.discriminator.base_model, masked, *inputs)
         guesses = self.generator.generator_predictions(h.gather(1, slots[...,None].expand(-1, -1, h.shape[-1])))
         proposal = self.corrupt(self.generator.generator_lm_head(guesses), ids, slots)
         verdicts,judged = self.discriminator.discriminator_predictions(h),inputs[0].scatter(1, slots, False)

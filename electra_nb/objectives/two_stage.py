@@ -9,7 +9,7 @@ __all__ = ['separate_towers', 'layers_in_common', 'start_from', 'TwoStageModel',
 import math, torch
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from ..model.forward import rtd_logits
+from ..model.families import rtd_logits
 from ..model.towers import ModelConfig, electra_configs, get_models
 from .contract import encoder_flops, share_done
 from .masking import n_slots
@@ -27,7 +27,7 @@ def separate_towers(
 ) -> tuple: # generator and discriminator
     "Both towers with equal embeddings that are not shared."
     gen,disc = get_models(replace(cfg, tie='embeddings'), vocab_size, pad_id)
-    gen.electra.embeddings = deepcopy(gen.electra.embeddings)
+    gen.base_model.embeddings = deepcopy(gen.base_model.embeddings)
     gen.generator_lm_head.weight = gen.get_input_embeddings().weight
     return gen,disc
 
@@ -39,7 +39,7 @@ def layers_in_common(
     "How many layers of the generator fit into the discriminator."
     same = ('hidden_size','num_attention_heads','intermediate_size','embedding_size')
     if any(getattr(gen.config, k)!=getattr(disc.config, k) for k in same): return 0
-    return min(len(gen.electra.encoder.layer), len(disc.electra.encoder.layer))
+    return min(len(gen.base_model.encoder.layer), len(disc.base_model.encoder.layer))
 
 # %% ../../nbs/3_objectives/14_two_stage.ipynb #c3b53475
 @torch.no_grad()
@@ -48,7 +48,7 @@ def start_from(
     disc:ElectraForPreTraining, # its weights are changed in place
 ) -> str: # what was copied
     "Give the discriminator the weights of the generator, as far as they fit."
-    n,own,new = layers_in_common(gen, disc),gen.electra,disc.electra
+    n,own,new = layers_in_common(gen, disc),gen.base_model,disc.base_model
     new.embeddings.load_state_dict(own.embeddings.state_dict())
     if n and hasattr(own, 'embeddings_project'): new.embeddings_project.load_state_dict(own.embeddings_project.state_dict())
     for old,layer in zip(own.encoder.layer[:n], new.encoder.layer): layer.load_state_dict(old.state_dict())

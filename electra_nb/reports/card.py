@@ -42,8 +42,8 @@ def about_text(run:RunFolder) -> str: # Markdown
     "What the model is."
     cfg,version = run.recipe.model,run.info['versions']['electra_nb']
     encoder,fills = run.objective.encoder,run.objective.fills
-    lines = [f'# ELECTRA, size `{run.size}`, pre-trained on *{plain(run.corpus)}*', '',
-        f'A text encoder, pre-trained by {run.objective.words} (Clark et al., 2020) with electra_nb {version}.',
+    lines = [f'# Text encoder, size `{run.size}`, pre-trained on *{plain(run.corpus)}* by {run.objective.words}', '',
+        f'Its architecture is that of ELECTRA (Clark et al., 2020); it was trained with electra_nb {version}.',
         f"It has {cfg.n_layers} layers of {cfg.hidden_size} units and a vocabulary of {run.info['vocabulary']:,} pieces of words.",
         f'`{encoder}/` is the encoder: with a head for a task it is fine-tuned on labelled texts.']
     return '\n'.join(lines+[f'`{fills}/` guesses hidden words.']*bool(fills))
@@ -97,10 +97,10 @@ def training_text(run:RunFolder) -> str: # Markdown
 
 # %% ../../nbs/8_reports/11_card.ipynb #14efd2a5
 meanings = dict(mask_accuracy='how often its likeliest word for a hidden one is the true one',
-    mask_loss='cross-entropy of hidden words, in nats', unigram_loss='the same for somebody who knows only how frequent each word is',
+    mask_loss='cross-entropy of hidden words, in nats', unigram_loss='the same for guesses by the frequencies of words alone',
     disc_auc='replaced tokens told from originals, where the generator made the replacements; 0.5 is chance',
     probe_auc='the same, where the replacements are words drawn by frequency',
-    disc_loss='cross-entropy of the verdicts, in nats a token', disc_floor='the same for one who knows only the share of replaced tokens')
+    disc_loss='cross-entropy of the verdicts, in nats a token', disc_floor='the same for verdicts by the share of replaced tokens alone')
 
 def results_text(run:RunFolder) -> str: # Markdown
     "The last evaluation, in figures and words."
@@ -109,7 +109,7 @@ def results_text(run:RunFolder) -> str: # Markdown
     figures = [(label, f'{v[key]:.4f}', meanings.get(key, '')) for label,key in run.objective.tiles.items() if key in v]
     everything = table_text(['metric','value'], [(k, f'{x:.4f}') for k,x in v.items() if k!='step'])
     where = f"On held-out documents of the same corpus, after {v['step']:,} steps:"
-    verdict = f'The diagnosis of the run: {plain(diagnose(run).line())}'
+    verdict = f'The diagnosis of the run: {plain(diagnose(run).verdict())}'
     folded = f'<details><summary>All metrics</summary>\n\n{everything}\n\n</details>'
     return '\n\n'.join([head,where,table_text(['figure','value','meaning'], figures),verdict,folded])
 

@@ -108,7 +108,7 @@ def _always_original(run, v):
     if not (is_mature(run, run.objective.encoder) and only_share(v)): return
     loss,floor = v['disc_loss'],v['disc_floor']
     told = 'it calls everything original' if v['disc_recall']<.02 and loss<1.02*floor else 'its verdicts are guesses'
-    share = f'{floor:.4f} for someone who knows only how many tokens are replaced (50·H(p): {50*loss:.1f} against {50*floor:.1f})'
+    share = f'{floor:.4f} for a classifier that knows only how many tokens are replaced (50·H(p): {50*loss:.1f} against {50*floor:.1f})'
     areas = f"AUC {v['disc_auc']:.2f} and on words by frequency {v['probe_auc']:.2f}"
     return f"{told}: balanced accuracy {v['balanced_accuracy']:.2f} (chance .50), loss {loss:.4f} against {share}, {areas}"
 
@@ -130,4 +130,4 @@ def _only_copies(run, v):
     if any(better) or not is_mature(run, run.objective.encoder): return
     where = f"where the sample is wrong in {v['replaced_accuracy']:.1%} (the commonest token: {mended:.1%})"
     return (f"its loss is {v['main_loss']:.3f}, that of copying {v['copy_floor']:.3f}; it is right in {v['main_accuracy']:.1%} "
-        f"of the cases (who copies: {right:.1%}), and {where}")
+        f"of the cases (copying: {right:.1%}), and {where}")

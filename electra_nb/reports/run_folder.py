@@ -76,6 +76,20 @@ def steps(self:RunFolder) -> int:
     planned = self.recipe.train.steps
     return next((l['of'] for l in reversed(self.lines) if 'of' in l), planned)
 
+# %% ../../nbs/8_reports/01_run_folder.ipynb #a4d00241
+@patch(as_prop=True)
+def state_words(self:RunFolder) -> str:
+    "How far the run is, or how it ended, and how it goes on."
+    state,why = self.state
+    noted = numbers(read_json(self.path/'end.json')) if state=='stopped' else {}
+    at = f"step {noted.get('step', self.step):,} of {self.steps:,}"
+    if state=='finished': return f'Finished after {self.step:,} steps.'
+    if state=='going': return f'Still going: {at}.'
+    saved = any((self.path/'checkpoints').glob('step_*'))
+    on = f"The same call {'goes on from the newest checkpoint' if saved else 'begins again'}."
+    if state=='stopped': return f'Stopped ({why}) at {at}. {on}'
+    return f'Ended after {at} without noting why: an error, or the process was killed (memory full, power cut, kill -9). {on}'
+
 # %% ../../nbs/8_reports/01_run_folder.ipynb #8f526859
 @patch(as_prop=True)
 def tokens(self:RunFolder) -> float:

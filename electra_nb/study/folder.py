@@ -59,7 +59,7 @@ def append_line(
 ) -> None:
     "Add a line, after cutting off a torn one, and put it on the disk."
     path = Path(path)
-    path.touch()
+    with explain_oserror(path): path.touch()
     text = path.read_bytes()
     last = text.rfind(b'\n')+1
     only_feed = last<len(text) and read_objects(path)[-1] is not None # a whole line that lacks its line feed

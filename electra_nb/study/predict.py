@@ -9,6 +9,7 @@ __all__ = ['saved_task', 'predict_rows']
 import numpy as np, torch
 from ..commands import logger
 from ..files import read_json
+from ..model.hf import quiet_hf
 from ..tasks.encoders import encoder_tokenizer
 from ..tasks.features import FeaturesDL
 from ..tasks.kinds import kind_of
@@ -37,7 +38,8 @@ def predict_rows(
     "What a saved model says about rows, as `decode` of their kind gives it."
     _,task,cfg = saved_task(folder)
     kind = kind_of(task)
-    feats = kind.features(rows, encoder_tokenizer(folder), cfg)
+    with quiet_hf(): tok = encoder_tokenizer(folder) # transformers does not know the type of a pooled model, and would warn
+    feats = kind.features(rows, tok, cfg)
     if feats.n_cut:
         logger.info(f"{feats.n_cut:,} of {len(feats):,} texts are longer than the {cfg.max_len} ids that this model reads, and are cut")
     dl = FeaturesDL(feats, bs, shuffle=False, device=device)

@@ -10,7 +10,8 @@ __all__ = ['heads', 'Beam', 'HeadConfig', 'HeadChoice', 'dense', 'EndGivenStart'
 import torch, torch.nn.functional as F
 from collections import namedtuple
 from dataclasses import dataclass
-from ..model.forward import encode, length_masks
+from ..model.families import encode
+from ..model.forward import length_masks
 from ..model.unpad import Unpadded
 from torch import Tensor, nn
 from transformers import ElectraModel

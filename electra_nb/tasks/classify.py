@@ -52,7 +52,7 @@ def score_values(
 class Classify:
     "One label, or one score, for a text or a pair of texts."
     task:Task
-    pipeline,example = 'text-classification',"'a text'"
+    pipeline = 'text-classification'
 
     @property
     def names(self): return self.task.words or self.task.labels
@@ -60,6 +60,8 @@ class Classify:
     def n_out(self): return len(self.task.labels) or 1
     @property
     def pair(self): return len(self.task.text)==2
+    @property
+    def example(self): return "('a text', 'another')" if self.pair else "'a text'"
     @property
     def loss(self): return TaskLoss(self.task)
     @property

@@ -115,12 +115,12 @@ def random_encoder(
     if found:
         size,options = recipe_from_file(found[0], dict(dropout=dropout, attention_dropout=attention_dropout))
         recipe = make_recipe(size, **options)
-        built = recipe.objective.build(recipe.model, cfg.vocab_size, cfg.pad_token_id)[recipe.objective.encoder].electra
+        built = recipe.objective.build(recipe.model, cfg.vocab_size, cfg.pad_token_id)[recipe.objective.encoder].base_model
         if all(getattr(built.config, k)==getattr(cfg, k) for k in _shape): return built
     disc = ElectraForPreTraining(cfg)
     init_paper(disc)
     disc.set_attn_implementation('sdpa')
-    return disc.electra
+    return disc.base_model
 
 # %% ../../nbs/6_tasks/05_encoders.ipynb #2f129ea5
 def restart_layers(

@@ -8,7 +8,8 @@ __all__ = ['Classifier', 'TaskLoss', 'balanced_weights']
 # %% ../../nbs/6_tasks/07_head.ipynb #c7bbcbc9
 import torch.nn.functional as F
 from ..model.unpad import Unpadded
-from ..model.forward import encode, length_masks
+from ..model.families import encode
+from ..model.forward import length_masks
 from .pooling import pooled_width, poolings
 from .rows import Task
 from torch import Tensor, nn

@@ -9,7 +9,8 @@ __all__ = ['TagConfig', 'sentence_windows', 'word_pieces', 'tag_ids', 'TagFeatur
 import numpy as np, torch, torch.nn.functional as F
 from copy import deepcopy
 from dataclasses import dataclass
-from ..model.forward import encode, length_masks
+from ..model.families import encode
+from ..model.forward import length_masks
 from ..model.unpad import Unpadded
 from .features import check_unicode
 from .tagged_rows import TagSplit

@@ -7,7 +7,7 @@ __all__ = ['openers', 'max_chars', 'max_record', 'suffixes', 'check_unpacked', '
            'text_docs', 'file_kind', 'find_files']
 
 # %% ../../nbs/1_text/01_reading.ipynb #6ade9cd4
-import bz2, codecs, glob, gzip, io, lzma, os, pyarrow as pa, re, zlib
+import bz2, codecs, glob, gzip, io, lzma, os, pyarrow as pa, re, shlex, zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,7 +65,7 @@ _others = {b'\x1f\x8b':('a gzip file','let its name end in .gz, or unpack it if 
 
 def _not_utf8(path, offset, head):
     return ValueError(f"{path}: byte {offset} is not UTF-8 text. If the file is text in another encoding, convert it, for example: "
-        f"iconv -f {_encoding(head) or 'latin-1'} -t utf-8 {Path(path).name} > converted.txt. If it is not text, leave it out.")
+        f"iconv -f {_encoding(head) or 'latin-1'} -t utf-8 {shlex.quote(Path(path).name)} > converted.txt. If it is not text, leave it out.")
 
 def _check_head(path, head):
     "Refuse a file that is not UTF-8 text."

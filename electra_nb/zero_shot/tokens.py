@@ -9,7 +9,7 @@ __all__ = ['padded', 'standing_still', 'by_discriminator', 'unlikeliness', 'gap_
 # %% ../../nbs/9_zero_shot/03_tokens.ipynb #a6bdcec0
 import math, numpy as np, torch
 from contextlib import contextmanager
-from ..model.forward import mlm_logits, rtd_logits
+from ..model.families import mlm_logits, rtd_logits
 from .towers import Scorer
 from .windows import length_batches, windows
 from torch import Tensor
