@@ -1,5 +1,5 @@
 "The pages for readers: what they show runs when it is pasted into one script, and no line is too long to read."
-import builtins, json, os, shutil, subprocess, symtable, sys
+import builtins, json, os, re, shutil, subprocess, symtable, sys
 from configparser import ConfigParser
 from pathlib import Path
 from types import ModuleType
@@ -112,3 +112,34 @@ def test_colab(page, colab, monkeypatch):
     first = code_cells(pages[page])[:2]
     exec('\n'.join(source for source,*_ in first), {})
     assert all(shown for _,shown,_ in first) and called==[[sys.executable,'-m','pip','install','--quiet',f"git+{cfg['git_url']}"]]*colab
+
+# figures of the paper and of the original code on which the project builds, as `explain/paper` writes them, without commas
+paper_figures = {'starts and floors':'45.0 11.3 12.7 13.9 16.3 18.3 20.1 0.0176', 'masks':'19 79 130 13.8 14.0 22.1', 'tying':'83.6 84.3 84.4',
+    'Tables 1 and 2':'71.2 78.8 75.1 82.2 79.9 79.0 77.7 76.0 74.1 85.1 87.2 88.9 89.1 89.0 89.5', 'Table 4':'84.5 90.8 80.5 83.3 88.7 94.2 86.9 89.6 89.7 94.9 88.0 90.6 91.4',
+    'Table 5':'85.0 84.3 82.4', 'Table 6':'766000 400000 1000000 2048 0.0005 0.0002 10000 0.999 1e-06', 'other steps':'4000000 1450000 464000',
+    'rates in pre-training':'5e-08 0.00024875 0.000495 0.00046875 0.0004375 0.000375 0.00025', 'rates in fine-tuning':'0.000192 1.649e-05 1.319e-05 6.4e-05 5.498e-06 4.398e-06 4.05e-05 3.589e-06 3.231e-06 0.00024',
+    'parameters':'13483008 108891648 334092288 13549057 109483009 335142913 647162 9903418 19512378 9573818 14196219 119386427 354655291 23122875',
+    'shapes':'30522 (768,12,3072,12) (1024,16,4096,24)', 'answers and tags':'128 512 64 20 30 -2.75 0.5 BIOES 256 2e-05', 'Table 8':'78.0 79.7 75.9 80.9 83.5 85.7 88.6',
+    'README':'80.36 81.14 87.46 89.46', 'operations':'3.41e18 3.86e21 3.97e19 1.42e18 6.43e19 1.92e20 1.29e18 6.42e19 7.12e20 3.11e21 3.19e21 3.11e22 4.58e22', 'appendices F and G':'58 65 75.5 77.9'}
+paper_parts = ('§1','§2','§3.1','§3.2','§3.3','§3.4','§3.5','§4','§5','What','Appendix A','Appendix B','Appendix C','Appendix D','Appendix E','Appendix F','Appendix G','Appendix H','Between')
+
+def page_text(
+    page:str, # such as `explain/paper`
+) -> str:
+    "What a reader sees: prose, visible code, and results as plain text."
+    cells = json.loads(pages[page].read_text())['cells']
+    shown = [''.join(c['source']) for c in cells if '#| hide' not in ''.join(c['source'])]
+    return '\n'.join(shown+[''.join(o.get('data', {}).get('text/plain', o.get('text', []))) for c in cells for o in c.get('outputs', [])])
+
+@pytest.mark.parametrize('what', paper_figures)
+def test_paper_figures(what):
+    "The executable paper has every figure that the project takes from the paper and the original code."
+    text = re.sub(r'(?<=\d)[,_](?=\d{3}(?!\d))', '', page_text('explain/paper'))
+    lacking = [f for f in paper_figures[what].split() if not re.search(rf'(?<![\d.]){re.escape(f)}(?!\d|\.\d)', text)]
+    assert lacking==[]
+
+def test_paper_order():
+    "The executable paper has the paper's sections in their order, and names its figures and tables."
+    text = page_text('explain/paper')
+    assert [h for h in re.findall(r'^## (\S+(?: [A-H](?=:))?)', text, re.MULTILINE)]==list(paper_parts)
+    for name in [f'Figure {i}' for i in range(1, 5)]+[f'Table {i}' for i in (1,5,6,7,8)]+['Tables 2 to 4']: assert name in text, name
