@@ -45,8 +45,8 @@ recipes = dict(small=Recipe(), # Table 6, and the defaults of the original code
     small_pp=change(Recipe(model=sizes['small_pp']), max_len=512, steps=4_000_000), # the public small model
     tiny=change(Recipe(model=sizes['tiny']), max_len=64, bs=8, steps=4500, lr=2e-3, warmup=.06, beta2=.98, vocab_size=4096,
         valid=.02, eval_every=450, log_every=50, threads=1))
-recipes['hour'] = change(replace(recipes['tiny'], model=sizes['hour']), max_len=128, bs=16, steps=16_000, lr=1.5e-3, vocab_size=8192,
-    carry_overflow=True, valid=.005, eval_every=800, eval_batches=50, log_every=100, threads=2)
+recipes['hour'] = change(replace(recipes['tiny'], model=sizes['hour']), bs=16, steps=30_000, lr=5e-4, generator_lr=1.5e-3,
+    vocab_size=8192, carry_overflow=True, valid=.005, eval_every=1500, log_every=100, threads=2)
 own_sizes = 'tiny','hour'
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #1b2f2283
@@ -57,7 +57,8 @@ def with_objective(
     "The recipe with another objective; what its size changes in the objective's settings stays changed."
     usual = settings(RTD())
     changed = {k:v for k,v in settings(recipe.objective).items() if v!=usual.get(k)}
-    return replace(recipe, objective=change(get_objective(name), **changed), objective_name=name)
+    found = replace(recipe, objective=change(get_objective(name), **changed), objective_name=name)
+    return replace(found, train=replace(found.train, generator_lr=None)) if 'generator_lr' in found.without else found
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #ec422cad
 aliases = dict(learning_rate='lr', lr_decay_power='lr_power', weight_decay='wd', weight_decay_rate='wd', adam_epsilon='eps',
