@@ -87,6 +87,8 @@ def test_figures_have_files():
         of = lambda lr: [r['accuracy'] for r in runs if (r['task'],r['rows'],r['start'],r['lr'])==('word_order',1000,start,lr)]
         return max(sum(of(lr))/len(of(lr)) for lr in rates)
     assert f"{best('pretrained'):.0f} % of new ones" in text and f"a random start gets {best('random'):.0f} %" in text
+    zorro = json.loads((root/'results'/'one_hour.json').read_text())['seed 0']['pairs']['zorro generator'][-1]
+    assert f"in {zorro['accuracy']:.0f} % of Zorro's pairs" in text and f"before training gets {zorro['untrained']:.0f} %" in text
 
 def test_speed_has_file():
     "What the README says of speed is in its file."
