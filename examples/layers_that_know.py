@@ -1,10 +1,11 @@
 """Which layers of a pre-trained encoder are worth keeping? Two answers for a run, as lines of JSON.
 
-    python layers_that_know.py RUN TAGGING SENTENCES OUT --restart 0 1 2 3 --seeds 0 1 2 3 4
+    python layers_that_know.py RUN TAGGING SENTENCES OUT --starts 0 1 2 3 generator random --seeds 0 1 2 3 4
 
-`probe`: a linear model reads chunk tags from the frozen vectors of each layer, of the run and of a random start.
-`tune`: the run is fine-tuned with its n top layers begun anew, beside a random start. TAGGING and SENTENCES: as in
-recipe_trials.py. Lines that OUT has already are left out, so the same command goes on where it was stopped.
+`probe`: a linear model reads chunk tags from the frozen vectors of each layer, of both towers and of a random start.
+`tune`: fine-tuning from each start: the run with its n top layers begun anew, its generator, or a random start.
+TAGGING and SENTENCES: as in recipe_trials.py. Lines that OUT has already are left out, so the same command goes on
+where it was stopped.
 """
 import argparse, json, torch
 import numpy as np
@@ -22,9 +23,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 def start(run, n, seed):
-    "The run with its `n` top layers begun anew; 'random': all of it."
+    "The run with its `n` top layers begun anew; 'random': all of it; 'generator': the other tower."
     torch.manual_seed(seed)
-    return random_encoder(run) if n=='random' else restart_layers(load_encoder(run), run, n)
+    if n=='random': return random_encoder(run)
+    if n=='generator': return load_encoder(Path(run)/'generator')
+    return restart_layers(load_encoder(run), run, int(n))
 
 def word_vectors(encoder, tok, rows):
     "Vectors of the first piece of each word, (layers, words, width), and the tags."
@@ -71,22 +74,22 @@ def tune(run, n, tok, data, epochs, seed):
 if __name__=='__main__':
     ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     for word in ('run','tagging','sentences','out'): ask.add_argument(word)
-    ask.add_argument('--restart', nargs='+', type=int, default=[0,1])
+    ask.add_argument('--starts', nargs='+', default=['0','1','random'])
     ask.add_argument('--seeds', nargs='+', type=int, default=[0,1,2,3,4])
-    ask.add_argument('--tasks', nargs='+', default=None)
+    ask.add_argument('--tasks', nargs='*', default=None, help='names; none after it: only the probe')
     a = ask.parse_args()
     torch.set_num_threads(1)
     out,tok,size = Path(a.out),encoder_tokenizer(a.run),json.loads((Path(a.run)/'recipe.json').read_text())['recipe']
     chunks = load_files('chunk', a.tagging)
     tasks = [(few(o, n), e) for o in (chunks,*(sentence_task(a.sentences, k) for k in ('MR','SUBJ'))) for n,e in ((200,30.),(2000,5.))]
     found = [json.loads(l) for l in out.read_text().splitlines()] if out.exists() else []
-    about = dict(layers=size['n_layers'], width=size['hidden_size'])
+    about = {k:size[k] for k in ('n_layers','hidden_size','max_len','steps','lr','generator_lr')}
     def known(**o): return any(all(r.get(k)==v for k,v in o.items()) for r in found)
-    for n in (0,'random'):
+    for n in ('0','generator','random'):
         if not known(part='probe', start=n, **about):
             add_line(out, dict(part='probe', start=n, **about, found=probe(start(a.run, n, 0), tok, few(chunks, 600, 300)), versions=versions()))
     for seed in a.seeds:
         for data,epochs in tasks:
-            for n in (*a.restart,'random'):
+            for n in a.starts:
                 line = dict(part='tune', start=n, seed=seed, task=data.name, **about)
-                if (not a.tasks or data.name in a.tasks) and not known(**line): add_line(out, dict(line, **tune(a.run, n, tok, data, epochs, seed)))
+                if (a.tasks is None or data.name in a.tasks) and not known(**line): add_line(out, dict(line, **tune(a.run, n, tok, data, epochs, seed)))
