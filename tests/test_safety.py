@@ -111,8 +111,6 @@ def test_no_canary_from_models(home, tmp_path, kind):
 hub = '''
 from electra_nb.tasks.encoders import load_encoder, random_encoder
 from electra_nb.text.tokenizer import load_tokenizer
-from electra_nb.text.reading import read_lines
-from electra_nb.zero_shot.closing import closing_words as pretraining_words
 load_encoder('some/sound')
 for f in (load_encoder,random_encoder,load_tokenizer):
     for name in ('some/pickle','some/own','some/missing'):
