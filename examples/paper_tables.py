@@ -26,10 +26,14 @@ from electra_nb.zero_shot.towers import load_scorer, objective_towers, untrained
 from functools import partial
 from pathlib import Path
 
+normal = dict(init='normal', lexical_start=False) # the other initial values need towers of equal width
 conditions = dict( # name -> what `pretrain` is told
     electra=dict(), all_tokens_mlm=dict(objective='all_tokens_mlm'), replace_mlm=dict(objective='replace_mlm'),
     electra_15=dict(objective='electra_15'), mlm=dict(objective='mlm'),
-    generator_quarter=dict(generator_size=.25), generator_half=dict(generator_size=.5))
+    two_stage=dict(objective='two_stage'), adversarial=dict(objective='adversarial'),
+    unigram=dict(objective='electra_unigram'), two_layers=dict(generator_layers=1.), # the generator of `electra` has one layer
+    untied=dict(tie='none'), tied_all=dict(tie='all'),
+    width=dict(normal), width_half=dict(normal, generator_size=.5), width_quarter=dict(normal, generator_size=.25))
 
 def documents(path, begin, end):
     "The documents that start between two numbers of characters."
