@@ -158,7 +158,7 @@ def make_cases(texts):
     return {k:(n,*case) for n,cases in ((1,first),(2,second)) for k,case in cases.items()}
 
 shown = ('mlm_loss','mask_loss','unigram_loss','mask_accuracy','expected_accuracy','sampled_accuracy','disc_loss','disc_floor','disc_auc',
-    'probe_auc','replaced','main_loss','copy_floor','main_accuracy','replaced_accuracy')
+    'unigram_auc','replaced','main_loss','copy_floor','main_accuracy','replaced_accuracy')
 
 def one_case(name, number, docs, options, cbs, expected, home):
     "Train, ask, and write down."

@@ -137,7 +137,7 @@ def test_masks_of_bert(tmp_path):
     "80 % hidden, 10 % random words, 10 % as they are: settings of the masks, refused where nobody reads the masked text."
     masks = dict(keep_prob=.1, random_prob=.1)
     learn = pretrain(**{**settings, 'steps':10}, **masks, cache=tmp_path/'cache', out=tmp_path/'run')
-    assert abs(learn.evaluation['hidden']-.8)<.25 and diagnose(tmp_path/'run')==[]
+    assert abs(learn.evaluation['masked_share']-.8)<.25 and diagnose(tmp_path/'run')==[]
     for name in ('electra_uniform','electra_two_tower','electric'):
         with pytest.raises(ValueError, match='keep_prob, random_prob would have no effect'): pretrain(objective=name, corpus=docs, **masks)
 

@@ -77,7 +77,7 @@ def test_figures_have_files():
     "The README's table of the built-in run shows the figures of its file."
     r = json.loads((root/'results'/'tiny.json').read_text())
     text = (root/'README.md').read_text()
-    for k in ('mask_accuracy','disc_auc','probe_auc'):
+    for k in ('mask_accuracy','disc_auc','unigram_auc'):
         for s in r['seeds']: assert f"{s['valid'][k]:.3f}" in text, (k, s['seed'])
     order = next(p for p in json.loads((root/'results'/'slips.json').read_text())['ways']['discriminator']['pairs'] if p['phenomenon']=='order')
     assert f"swapped in {order['accuracy']:.0f} % of pairs" in text

@@ -38,7 +38,7 @@ class UseFrequencies(Callback):
         self.learn.model.log_q.copy_(unigram.clamp(min=1e-30).log())
 
 # %% ../../nbs/3_objectives/11_fixed_generators.ipynb #0d00fbfd
-_of_generator = 'mlm_loss','mlm_accuracy','mask_accuracy','mask_loss','unigram_loss','hidden'
+_of_generator = 'mlm_loss','mlm_accuracy','mask_accuracy','mask_loss','unigram_loss','masked_share'
 
 class FixedEval(RTDEval):
     "The metrics of the discriminator, and how often a draw was right."
@@ -48,7 +48,7 @@ def fixed_healthy(
     v:dict, # metrics of an evaluation
 ) -> str:
     "What a sound run has learned."
-    loss,areas = f"loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}",f"AUC {v['disc_auc']:.2f}, on words by frequency {v['probe_auc']:.2f}"
+    loss,areas = f"loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}",f"AUC {v['disc_auc']:.2f}, on words by frequency {v['unigram_auc']:.2f}"
     return f'The discriminator knows more than how many tokens are replaced ({loss}; {areas})'
 
 # %% ../../nbs/3_objectives/11_fixed_generators.ipynb #a68a5f7a

@@ -163,7 +163,7 @@ _disc_loss = Panel('Discriminator: loss', _disc_curves, 'Below the dashed line i
 _gen_curves = (Curve('gen_loss', 'training', 'train'),Curve('mlm_loss', 'held-out text'),Curve('mask_loss', 'held-out, at [MASK]'),
     Curve('unigram_loss', 'at [MASK], knows only frequencies', 'floor'))
 gen_panel = Panel('Generator: loss', _gen_curves, 'At [MASK] it must be below the dashed line: then it uses the words around.')
-_auc = Panel('Discriminator: AUC', (Curve('disc_auc', "generator's samples"),Curve('probe_auc', 'words by frequency')),
+_auc = Panel('Discriminator: AUC', (Curve('disc_auc', "generator's samples"),Curve('unigram_auc', 'words by frequency')),
     'Area under the ROC curve: replaced tokens told from originals; 0.5 is chance.', chance=.5)
 _accuracy = Panel('Generator: accuracy on [MASK]', (Curve('mask_accuracy', 'held-out text'),Curve('replaced', 'share of tokens replaced')),
     'How often the likeliest word is the true one; and how many tokens of the text are replaced.')
@@ -176,7 +176,7 @@ def rtd_healthy(
     "What a sound run has learned."
     context = f"loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}"
     verdicts = (f"loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}; AUC {v['disc_auc']:.2f}, "
-        f"on words by frequency {v['probe_auc']:.2f}")
+        f"on words by frequency {v['unigram_auc']:.2f}")
     beyond = v['disc_loss']<v['disc_floor'] # above the floor it may still rank the tokens rightly
     learned = 'knows more than how many tokens are replaced' if beyond else 'ranks replaced tokens above originals more often than not'
     return f'The generator uses context ({context}), the discriminator {learned} ({verdicts})'
@@ -193,9 +193,9 @@ class RTD:
     fills,detects = 'generator','discriminator' # whose head fills a gap; whose head detects replaced tokens
     losses = dict(gen_loss='generator', disc_loss='discriminator') # a loss of the step -> whose it is
     panels,healthy = panels,staticmethod(rtd_healthy)
-    tiles = {'accuracy on [MASK]':'mask_accuracy', "AUC, generator's samples":'disc_auc', 'AUC, words by frequency':'probe_auc',
+    tiles = {'accuracy on [MASK]':'mask_accuracy', "AUC, generator's samples":'disc_auc', 'AUC, words by frequency':'unigram_auc',
         'discriminator: loss':'disc_loss', 'its floor':'disc_floor'}
-    table = ('mlm_loss','mask_accuracy','disc_loss','disc_floor','disc_auc','probe_auc') # columns of fastai's table
+    table = ('mlm_loss','mask_accuracy','disc_loss','disc_floor','disc_auc','unigram_auc') # columns of fastai's table
     rules = None # of the diagnosis: all
     legend = dict(detected='noticed', missed='not noticed', alarm='original, suspected') # of guesses in a text
     model,loss_func,evaluation = RTDModel,JointLoss,RTDEval # a variant has others

@@ -60,7 +60,7 @@ def generator_metrics(
 ) -> dict: # name -> float; an empty denominator gives 0, as in the original
     "Metrics of a masked language model."
     slots,hidden = max(1, s['slots']),max(1, s['hidden'])
-    return dict(slots=s['slots'], hidden=s['hidden']/slots, mlm_loss=s['nll']/slots, mlm_accuracy=s['hit']/slots,
+    return dict(slots=s['slots'], masked_share=s['hidden']/slots, mlm_loss=s['nll']/slots, mlm_accuracy=s['hit']/slots,
         expected_accuracy=s['true_prob']/slots,
         mask_accuracy=s['hidden_hit']/hidden, mask_loss=s['hidden_nll']/hidden, unigram_loss=s['unigram_nll']/hidden)
 
@@ -110,7 +110,7 @@ class RTDMetrics:
     def compute(self) -> dict: # name -> float
         "Read everything and derive the metrics."
         s,counts = self.sums.read(),{k:c.cpu() for k,c in self.counts.items()}
-        areas = dict(disc_auc='own', probe_auc='probe', padded_disc_auc='padded')
+        areas = dict(disc_auc='own', unigram_auc='probe', padded_disc_auc='padded')
         areas = {k:roc_area(*counts[v]) if v in counts else float('nan') for k,v in areas.items()}
         recall = recall_at(*counts['own'], s['replaced'])
         sampled = s['sample_hit']/max(1, s['slots'])
@@ -118,7 +118,7 @@ class RTDMetrics:
             **sanity_metrics(s)}
 
 # %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #628d07f6
-sanity = ('wrong_labels','outside','on_padding','padded_loss') # metrics that are 0 in a sound training
+sanity = ('wrong_labels','changed_unmasked','on_padding','padded_loss') # metrics that are 0 in a sound training
 
 def sanity_sums(
     out, # `RTDOutput`
@@ -134,9 +134,9 @@ def sanity_sums(
     real = torch.arange(ids.shape[1], device=ids.device)<lens[:,None]
     no_slot = torch.zeros_like(ids).scatter_add(1, slots, used.long())==0
     wrong = (out.is_replaced!=labels) & real
-    outside = (changed | (masked!=ids)) & no_slot & real
+    changed_unmasked = (changed | (masked!=ids)) & no_slot & real
     on_padding = ((slots>=lens[:,None]) & used).sum()+(out.real & ~real).sum()
-    return dict(wrong_labels=wrong, outside=outside, on_padding=on_padding, real_tokens=real,
+    return dict(wrong_labels=wrong, changed_unmasked=changed_unmasked, on_padding=on_padding, real_tokens=real,
         padded_loss=_over_padding(out, judged, disc_loss), batches=real.new_ones(()))
 
 def _over_padding(out, judged, disc_loss):
@@ -151,7 +151,7 @@ def sanity_metrics(
 ) -> dict: # name -> float
     "Shares of what must not occur."
     if 'batches' not in s: return {}
-    shares = {k:s[k]/s['real_tokens'] for k in ('wrong_labels','outside','on_padding')}
+    shares = {k:s[k]/s['real_tokens'] for k in ('wrong_labels','changed_unmasked','on_padding')}
     return dict(shares, padded_loss=s['padded_loss']/s['batches'])
 
 # %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #d7817b76

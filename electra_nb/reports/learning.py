@@ -49,7 +49,7 @@ def only_share(
 ) -> bool:
     "Does the discriminator know nothing but how many tokens are replaced?"
     if 'disc_loss' not in v or v['disc_loss']<=.985*v['disc_floor']: return False
-    return v['disc_auc']<=.55 and v['probe_auc']<=.56
+    return v['disc_auc']<=.55 and v['unigram_auc']<=.56
 
 def has_learned(run:RunFolder) -> bool:
     "Do both towers know more than that?"
@@ -90,9 +90,9 @@ def _not_drawn(run, v):
 
 # %% ../../nbs/8_reports/03_learning.ipynb #e4962213
 @rule('labels are given away', 'look at what the discriminator gets beside the corrupted text: positions, types, or the labels themselves',
-    'disc_auc', 'probe_auc', 'slots', 'temperature', 'mask_loss', 'sampled_accuracy')
+    'disc_auc', 'unigram_auc', 'slots', 'temperature', 'mask_loss', 'sampled_accuracy')
 def _given_away(run, v):
-    own,random_words = v['disc_auc'],v['probe_auc']
+    own,random_words = v['disc_auc'],v['unigram_auc']
     judged = v['slots']>=200 and run.step>warmup_steps(run) and run.settings['temperature']==1
     drawn = v['mask_loss']<=v['unigram_loss']+.25 and not more_than_promised(v)
     if not judged or not drawn or own<=random_words+.15: return
@@ -100,7 +100,7 @@ def _given_away(run, v):
         f'but random words, which are easier to find, with {random_words:.2f}')
 
 # %% ../../nbs/8_reports/03_learning.ipynb #2736ab72
-_towers = 'disc_loss','disc_recall','balanced_accuracy','disc_auc','probe_auc'
+_towers = 'disc_loss','disc_recall','balanced_accuracy','disc_auc','unigram_auc'
 
 @rule('discriminator predicts only original', 'see whether the generator learns; try a lower lr, a smaller generator_size, or more steps',
     *_towers, symptom=True)
@@ -109,7 +109,7 @@ def _always_original(run, v):
     loss,floor = v['disc_loss'],v['disc_floor']
     told = 'it calls everything original' if v['disc_recall']<.02 and loss<1.02*floor else 'its verdicts are guesses'
     share = f'{floor:.4f} for a classifier that knows only how many tokens are replaced (50·H(p): {50*loss:.1f} against {50*floor:.1f})'
-    areas = f"AUC {v['disc_auc']:.2f} and on words by frequency {v['probe_auc']:.2f}"
+    areas = f"AUC {v['disc_auc']:.2f} and on words by frequency {v['unigram_auc']:.2f}"
     return f"{told}: balanced accuracy {v['balanced_accuracy']:.2f} (chance .50), loss {loss:.4f} against {share}, {areas}"
 
 # %% ../../nbs/8_reports/03_learning.ipynb #606b4e7c

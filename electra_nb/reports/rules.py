@@ -79,15 +79,15 @@ def _mask_share(run, v):
 # %% ../../nbs/8_reports/02_rules.ipynb #c2a089fb
 _labels_advice = 'a label is `corrupted != ids`, and only slots may be changed: look at what computes them'
 
-@rule('labels and mask disagree', _labels_advice, 'wrong_labels', 'outside')
+@rule('labels and mask disagree', _labels_advice, 'wrong_labels', 'changed_unmasked')
 def _wrong_labels(run, v):
     if v['wrong_labels']: return f"{v['wrong_labels']:.2%} of the labels say the opposite of whether the token differs from the original"
-    if v['outside']: return f"{v['outside']:.2%} of the tokens were changed where nothing was masked"
+    if v['changed_unmasked']: return f"{v['changed_unmasked']:.2%} of the tokens were changed where nothing was masked"
 
-@rule('labels and mask disagree', _labels_advice, 'hidden', 'keep_prob', 'random_prob')
+@rule('labels and mask disagree', _labels_advice, 'masked_share', 'keep_prob', 'random_prob')
 def _nothing_hidden(run, v):
-    if v['hidden']<.5*(1-run.settings['keep_prob']-run.settings['random_prob']):
-        return f"the generator can see {1-v['hidden']:.0%} of the tokens that it is to guess"
+    if v['masked_share']<.5*(1-run.settings['keep_prob']-run.settings['random_prob']):
+        return f"the generator can see {1-v['masked_share']:.0%} of the tokens that it is to guess"
 
 # %% ../../nbs/8_reports/02_rules.ipynb #9cc2afdf
 @rule('padding in the loss', 'weigh both losses by `real` and by the weights of the slots', 'on_padding', 'padded_loss')
