@@ -1,17 +1,5 @@
 "Pre-train a text encoder by replaced-token detection (ELECTRA) on your own text."
 import warnings as _warnings
-from typing import TYPE_CHECKING as _TYPE_CHECKING
-
-if _TYPE_CHECKING: # for editors; Python imports these when they are first used, see __getattr__
-    from .finetuning import finetune
-    from .opening import open_run
-    from .planning import plan
-    from .pretraining import pretrain
-    from .reports.doctor import diagnose
-    from .reports.study_pages import report
-    from .scoring import score
-    from .study.study import Study
-    from .zero_shot.pairs import evaluate_pairs
 
 __version__ = "0.1.0"
 __all__ = ['pretrain', 'open_run', 'finetune', 'Study', 'score', 'evaluate_pairs', 'diagnose', 'plan', 'report']

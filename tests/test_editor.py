@@ -1,13 +1,17 @@
 "What an editor and `import *` see of the package, without running it."
-import subprocess, sys
+import ast, subprocess, sys
+from pathlib import Path
 
 import pytest
 
 import electra_nb
 
 def test_star():
-    "`from electra_nb import *` brings the public functions, and `__all__` names what the lazy imports know."
+    "`from electra_nb import *` brings the public functions, and `__all__` and the stub name what the lazy imports know."
     assert sorted(electra_nb.__all__)==sorted(electra_nb._where)
+    stub = ast.parse((Path(electra_nb.__file__).with_suffix('.pyi')).read_text())
+    named = {a.name:o.module for o in stub.body if isinstance(o, ast.ImportFrom) for a in o.names}
+    assert named==electra_nb._where
     code = "from electra_nb import *; print(pretrain.__name__, Study.__name__, open_run.__name__)"
     p = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
     assert p.stdout.split()==['pretrain','Study','open_run'], p.stderr
