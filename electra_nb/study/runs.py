@@ -10,7 +10,7 @@ __all__ = ['Plan', 'missing_jobs', 'make_work', 'keep_run', 'run_task', 'study_s
 import shutil, torch
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from ..commands import logger, told_interrupt
+from ..commands import logger, shell_word, told_interrupt
 from ..locks import folder_lock
 from .folder import append_line, best_seeds, check_rows, open_study, prune_models, read_ledger, run_name, save_best
 from .jobs import Job, Work, do_jobs, extra_rows
@@ -22,7 +22,6 @@ from ..tasks.kinds import kind_of
 from ..tasks.rows import TaskData
 from ..tasks.settings import FinetuneConfig
 from ..tasks.learner import task_features
-from ..zero_shot.closing import shell_word
 from pathlib import Path
 from torch import nn
 from transformers import PreTrainedTokenizerFast
