@@ -1,7 +1,7 @@
 "Run notebooks and store what they show, pictures as SVG: `python docs/execute.py nbs/explain/generator.ipynb …`; without names, all of them."
 import argparse, matplotlib, os, re
 from concurrent.futures import ProcessPoolExecutor
-from electra_nb.figure import chart_style
+from electra_nb.core.figure import chart_style
 from execnb.nbio import read_nb, write_nb
 from execnb.shell import CaptureShell
 from multiprocessing import get_context

@@ -6,13 +6,13 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent)) # the package of this folder, installed or not
 from electra_nb import _where
-from electra_nb.entry_points import stand_ins
+from electra_nb.core.entry_points import stand_ins
 
 common = dict( # function -> what most people change, in this order; a function that is not here shows its own parameters
     pretrain=('size','corpus','out','tokenizer','objective','steps','hours','bs','lr','max_len','vocab_size'),
     finetune=('model','tasks','data','dev','label','runs','out','epochs','lr','bs','max_len'))
 
-public = {**_where, 'bench':'bench.command', 'environment':'environment'} # name -> module: what readers look for on its page; the last two have a command only
+public = {**_where, 'bench':'bench.command', 'environment':'reports.environment'} # name -> module: what readers look for on its page; the last two have a command only
 
 def command(
     module:str, # that has a `cli`

@@ -16,15 +16,15 @@ blob = f'{cfg.git_url}/blob/{cfg.branch}'
 
 # -- The order of the pages
 
-folders = {'tutorials':'Tutorials', 'howto':'How to', 'explain':'Explanations', '.':'Common parts', '1_text':'Text', '2_model':'Model', '3_objectives':'Objectives',
+folders = {'tutorials':'Tutorials', 'howto':'How to', 'explain':'Explanations', '0_core':'Common parts', '1_text':'Text', '2_model':'Model', '3_objectives':'Objectives',
     '4_training':'Training', '5_pretraining':'Pre-training', '6_tasks':'Tasks', '7_study':'Studies', '8_reports':'Reports', '9_zero_shot':'Zero-shot use', 'bench':'Benchmarks'} # in reading order
 
 def section(
     nb:Path, # notebook, relative to `nbs`
 ) -> tuple: # place in the navigation, caption
-    "Where a notebook belongs: by its folder; those beside the folders are common parts if they have a number, else an overview."
+    "Where a notebook belongs: by its folder; those beside the folders are an overview."
     name = nb.parent.as_posix()
-    if name=='.' and not nb.name[0].isdigit(): return len(folders)+1,'Overview'
+    if name=='.': return len(folders)+1,'Overview'
     return list(folders).index(name) if name in folders else len(folders), folders.get(name, re.sub(r'^\d+_', '', name).capitalize())
 
 def reading_order() -> list: # notebooks, relative to `nbs`

@@ -9,7 +9,7 @@ __all__ = ['TextSize', 'n_eval_batches', 'train_seconds', 'fit_hours', 'text_siz
 import math, time
 from collections import namedtuple
 from .recipe import Recipe
-from .settings import change
+from .core.settings import change
 from .text.corpus import Corpus
 from .text.packing import pack_block
 from .text.tokenizer import get_tokenizer, line_encoder, sample_texts

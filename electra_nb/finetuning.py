@@ -9,10 +9,10 @@ __all__ = ['cli', 'last_run', 'find_model', 'load_data', 'study_identity', 'stud
 import json, os
 from collections.abc import Iterable
 from dataclasses import asdict
-from .commands import Command, logger
-from .files import hash_texts
+from .core.commands import Command, logger
+from .core.files import hash_texts
 from .objectives.table import objectives
-from .settings import option_docs, with_options
+from .core.settings import option_docs, with_options
 from .reports.study_pages import save_study_report
 from .study.folder import open_study
 from .study.runs import Plan, answer_tests, closing_words, log_summary, run_task, study_session

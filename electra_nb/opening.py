@@ -6,7 +6,7 @@
 __all__ = ['run_rows', 'newest_weights', 'open_run']
 
 # %% ../nbs/5_pretraining/06_opening.ipynb #70ef76e9
-from .files import verify_folder
+from .core.files import verify_folder
 from .reports.run_folder import newest_folder, read_run_info
 from .recipe import Recipe, stored_recipe
 from .text.corpus import get_corpus

@@ -8,12 +8,12 @@ __all__ = ['paper_flops', 'paper_curve', 'cli', 'expected_glue', 'reading_notes'
 
 # %% ../nbs/5_pretraining/03_planning.ipynb #a907b356
 import math, torch
-from .commands import Command
+from .core.commands import Command
 from .estimates import TextSize, corpus_size, fit_hours, n_eval_batches, train_seconds
-from .figure import ShownFigure
+from .core.figure import ShownFigure
 from .plans import Plan
 from .recipe import Recipe, make_recipe, option_groups, own_sizes, recipe_docs, recipe_from_file, recipes
-from .settings import with_options
+from .core.settings import with_options
 from .text.corpus import get_corpus
 from .training.clock import StepTime, step_flops, time_step
 from .training.deadline import duration, end_time, steps_for

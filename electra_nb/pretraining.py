@@ -8,14 +8,14 @@ __all__ = ['cli', 'check_arguments', 'read_recipe', 'run_folder', 'check_free', 
 
 # %% ../nbs/5_pretraining/05_pretraining.ipynb #7d023a57
 import os, tempfile, time
-from .commands import Command, logger
-from .files import read_json
-from .locks import folder_lock
+from .core.commands import Command, logger
+from .core.files import read_json
+from .core.locks import folder_lock
 from .estimates import fit_hours, n_eval_batches, train_seconds
 from .recipe import Recipe, make_recipe, option_groups, own_sizes, recipe_docs, recipe_from_file
 from .reports.tracking import check_trackers
 from .run import Prepared, Run, build_learner, finish_run, open_folder, prepare_text, stop_run, train_run
-from .settings import change, with_options
+from .core.settings import change, with_options
 from .text.corpus import Corpus, get_corpus, iterable_corpus
 from .text.prepare import check_vocab_options
 from .text.tokenizer import sample_texts

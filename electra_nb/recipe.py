@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from .model.towers import ModelConfig, electra_configs, sizes
 from .objectives.rtd import RTD
 from .objectives.table import get_objective, objectives
-from .settings import change, check_names, leaves, option_docs, settings
+from .core.settings import change, check_names, leaves, option_docs, settings
 from .text.packing import ExamplesConfig
 from .text.tokenizer import VocabConfig
 from .training.optim import OptimConfig

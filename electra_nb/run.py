@@ -9,8 +9,8 @@ __all__ = ['Prepared', 'Run', 'prepare_text', 'build_learner', 'machine', 'annou
 # %% ../nbs/5_pretraining/04_run.ipynb #f9312dab
 import json, signal, sys, torch
 from collections import namedtuple
-from .commands import logger, told_interrupt
-from .files import atomic_file, atomic_folder, read_json, verify_folder
+from .core.commands import logger, told_interrupt
+from .core.files import atomic_file, atomic_folder, read_json, verify_folder
 from .model.hf import save_tower
 from .model.lexical import lexical_start
 from .recipe import Recipe

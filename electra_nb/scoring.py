@@ -9,8 +9,8 @@ __all__ = ['usual', 'cli', 'check_request', 'score_texts', 'score_rows', 'thresh
 # %% ../nbs/9_zero_shot/10_scoring.ipynb #1f65aa4c
 import json, sys
 from collections.abc import Iterable, Iterator
-from .commands import Command, quiet
-from .files import atomic_file, read_json
+from .core.commands import Command, quiet
+from .core.files import atomic_file, read_json
 from .finetuning import last_run
 from .zero_shot.slips import Threshold, held_out_sentences, slip_threshold
 from .zero_shot.texts import read_texts

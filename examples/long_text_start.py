@@ -9,7 +9,7 @@ two resume its run.
 """
 import argparse, json, numpy as np, os, shutil, subprocess, sys, time
 from electra_nb.bench.command import commit
-from electra_nb.files import atomic_file, atomic_folder
+from electra_nb.core.files import atomic_file, atomic_folder
 from electra_nb.recipe import make_recipe
 from electra_nb.text.corpus import get_corpus
 from electra_nb.text.examples import examples_folder

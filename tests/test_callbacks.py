@@ -4,10 +4,10 @@ from pathlib import Path
 import fastai.callback.all as fa, pytest, torch
 from fastai.interpret import Interpretation
 
-from electra_nb.commands import logger
-from electra_nb.files import read_json
+from electra_nb.core.commands import logger
+from electra_nb.core.files import read_json
 from electra_nb.pretraining import pretrain
-from electra_nb.tiny import tiny_text
+from electra_nb.core.tiny import tiny_text
 from electra_nb.training.callbacks import instead, welcome
 
 texts = tiny_text.split('\n\n')

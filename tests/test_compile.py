@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from electra_nb import pretrain
 from electra_nb.training import learner
 from electra_nb.training.compile import CompileStep
-from electra_nb.tiny import tiny_text
+from electra_nb.core.tiny import tiny_text
 
 kw = dict(steps=24, bs=4, eval_every=8, eval_batches=4, log_every=1, save_every=1000, max_len=32, vocab_size=500, valid=.1, threads=1, device='cpu', resume='auto',
     n_layers=1, hidden_size=32, embedding_size=16, dropout=.1, attention_dropout=.1, init='paper', unpad=False)

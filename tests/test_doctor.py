@@ -92,7 +92,7 @@ def test_name(diagnoses, name):
 stopping = """
 import os, signal
 from electra_nb import pretrain
-from electra_nb.tiny import tiny_text
+from electra_nb.core.tiny import tiny_text
 from fastai.callback.core import Callback
 class Stop(Callback):
     def before_batch(self):

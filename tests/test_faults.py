@@ -3,7 +3,7 @@ import json, os, random, resource, shutil, signal, subprocess, sys, time, warnin
 from pathlib import Path
 
 import pytest
-from electra_nb.files import WriteError
+from electra_nb.core.files import WriteError
 from electra_nb.study.folder import append_line, read_ledger
 from test_process import env, run, text, timeless, weights
 

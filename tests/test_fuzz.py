@@ -11,7 +11,7 @@ from electra_nb.text.corpus import get_corpus, iterable_corpus
 from electra_nb.text.examples import build_examples
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.text.packing import ExamplesConfig
-from electra_nb.tiny import tiny_text
+from electra_nb.core.tiny import tiny_text
 from electra_nb.text.tokenizer import tiny_tokenizer
 from electra_nb.text.tokenizer import check_tokenizer, load_tokenizer
 from electra_nb.model.hf import save_models

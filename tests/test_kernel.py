@@ -23,7 +23,7 @@ def test_figures_are_shown(cells):
     assert any('image/png' in d for d in shown), shown
 
 run = """from electra_nb import pretrain
-from electra_nb.tiny import tiny_text
+from electra_nb.core.tiny import tiny_text
 settings = dict(corpus=tiny_text.split('\\n\\n'), vocab_size=300, valid=.2, bs=4, steps=20, eval_every=5, log_every=5, device='cpu', threads=1)"""
 
 @pytest.mark.parametrize('off', [False,True])
@@ -39,5 +39,5 @@ def test_live_view(off, tmp_path, monkeypatch):
 def test_interrupt_is_one_line():
     "A run that was stopped and has said so leaves no traceback in the cell, and the cells after it are not run."
     with pytest.raises(nbclient.exceptions.CellExecutionError) as e:
-        outputs("from electra_nb.commands import told_interrupt\nraise told_interrupt('stopped')", "print('never')")
+        outputs("from electra_nb.core.commands import told_interrupt\nraise told_interrupt('stopped')", "print('never')")
     assert str(e.value).endswith('\n\nstopped\n') and 'Traceback' not in str(e.value)

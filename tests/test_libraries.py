@@ -21,7 +21,7 @@ def test_page(page, library, tmp_path):
 energy = """
 import socket
 from electra_nb import pretrain
-from electra_nb.tiny import tiny_text
+from electra_nb.core.tiny import tiny_text
 from electra_nb.training.energy import Energy
 def refuse(*args, **kwargs): raise OSError('no network here')
 socket.create_connection = socket.getaddrinfo = socket.socket.connect = refuse

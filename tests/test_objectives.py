@@ -20,7 +20,7 @@ from electra_nb.objectives.rtd import MaskTokens
 from electra_nb.objectives.rtd_metrics import RTDEval
 from electra_nb.objectives.table import get_objective, objectives
 from electra_nb.recipe import make_recipe
-from electra_nb.tiny import tiny_text
+from electra_nb.core.tiny import tiny_text
 
 docs = tiny_text.split('\n\n')
 settings = dict(corpus=docs, objective='mlm', steps=30, bs=4, max_len=32, eval_every=10, log_every=5, save_every=10, device='cpu', threads=1)

@@ -159,7 +159,7 @@ def test_help_is_cheap():
     listed = re.findall(r'(\w+)=electra_nb\.entry_points:(\w+)', (Path(__file__).parent.parent/'settings.ini').read_text())
     assert len(listed)>=6
     for command,name in listed:
-        code = f"import sys; sys.argv = ['{command}', '--help']\nfrom electra_nb.entry_points import {name}, heavy\ntry: {name}()\nfinally: assert not set(heavy)&set(sys.modules)"
+        code = f"import sys; sys.argv = ['{command}', '--help']\nfrom electra_nb.core.entry_points import {name}, heavy\ntry: {name}()\nfinally: assert not set(heavy)&set(sys.modules)"
         p = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
         assert p.returncode==0 and p.stdout.startswith(f'usage: {command}'), p.stderr
 

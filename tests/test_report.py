@@ -9,7 +9,7 @@ chromium = Path('/usr/bin/chromium')
 browser = pytest.mark.skipif(not (chromium.exists() and find_spec('playwright')), reason='no /usr/bin/chromium, or playwright is not installed')
 code = """
 from electra_nb import pretrain
-from electra_nb.tiny import tiny_text
+from electra_nb.core.tiny import tiny_text
 pretrain(corpus=tiny_text.split('\\n\\n'), out='mine', steps=400, bs=4, max_len=32, n_layers=1, eval_every=50, log_every=5, save_every=100, eval_batches=1, device='cpu', threads=1)
 """
 

@@ -11,7 +11,7 @@ from electra_nb.tasks.twin import load_classifier
 from electra_nb.tasks.encoders import load_encoder, random_encoder
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.model.hf import load_models, save_models
-from electra_nb.tiny import tiny_text
+from electra_nb.core.tiny import tiny_text
 from electra_nb.text.tokenizer import tiny_tokenizer
 from electra_nb.text.tokenizer import load_tokenizer
 from electra_nb.text.reading import read_lines

@@ -2,12 +2,12 @@
 import hashlib, os, signal, subprocess, sys, time
 from pathlib import Path
 
-from electra_nb.cache import remembered_hash
+from electra_nb.core.cache import remembered_hash
 from electra_nb.text.corpus import get_corpus
 from electra_nb.text.examples import build_examples
 from electra_nb.text.packing import ExamplesConfig
 from electra_nb.text.tokenizer import tiny_tokenizer
-from electra_nb.tiny import tiny_text
+from electra_nb.core.tiny import tiny_text
 
 begin = '''
 import os, signal, sys, time
@@ -16,7 +16,7 @@ from electra_nb.text import examples
 from electra_nb.text.corpus import iterable_corpus
 from electra_nb.text.packing import ExamplesConfig
 from electra_nb.text.tokenizer import tiny_tokenizer
-from electra_nb.tiny import tiny_text
+from electra_nb.core.tiny import tiny_text
 texts = [f'{d} {i}' for i in range(1500) for d in tiny_text.split('\\n\\n')]
 examples.shard_blocks = 1
 def pack(corpus, cache): return examples.build_examples(corpus, tiny_tokenizer(), ExamplesConfig(max_len=64), cache)

@@ -11,7 +11,7 @@ chromium = Path('/usr/bin/chromium')
 code = """
 import sys
 from electra_nb import pretrain
-from electra_nb.tiny import tiny_text
+from electra_nb.core.tiny import tiny_text
 shape = dict(bs=4, max_len=32, n_layers=1, eval_every=10, log_every=2, save_every=5, device='cpu', threads=1)
 pretrain(corpus=tiny_text.split('\\n\\n'), out='mine', steps=20, log_with=sys.argv[1] or None, **shape)
 """

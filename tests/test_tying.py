@@ -7,7 +7,7 @@ from electra_nb import diagnose, open_run, plan, pretrain
 from electra_nb.model.towers import ModelConfig, get_models
 from electra_nb.objectives.rtd import JointLoss, LossConfig, RTDModel
 from electra_nb.recipe import make_recipe
-from electra_nb.tiny import tiny_text
+from electra_nb.core.tiny import tiny_text
 from test_objectives import StopAt, timeless
 
 docs = tiny_text.split('\n\n')

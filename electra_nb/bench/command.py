@@ -12,8 +12,8 @@ import pandas as pd
 from dataclasses import replace
 from .measure import clock_of, count_work, fastai_cost, formula_gflop, interleave, matmul_peak, speedups, unsteady
 from .step import check_equal, make_step, samplers, variants_of
-from ..commands import Command, logger
-from ..files import atomic_file
+from ..core.commands import Command, logger
+from ..core.files import atomic_file
 from ..objectives.masking import n_slots
 from ..recipe import make_recipe
 from ..text.batches import ExamplesDL

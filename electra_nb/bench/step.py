@@ -15,7 +15,7 @@ from .reference import LoopAdam, reference_loss, reference_sample
 from ..objectives.rtd import RTD, JointLoss, MaskTokens, RTDModel
 from ..objectives.sampling import SampleConfig, sample_tokens
 from ..recipe import Recipe
-from ..settings import change
+from ..core.settings import change
 from ..reports.doctor import Doctor
 from ..reports.samples import KeepSamples
 from ..reports.tracking import Track

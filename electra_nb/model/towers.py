@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from .disentangled import disentangle
 from .init import init_local, init_paper
-from ..settings import Settings
+from ..core.settings import Settings
 from torch import nn
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 

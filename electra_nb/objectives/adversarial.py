@@ -16,7 +16,7 @@ from .contract import Curve, Panel, weighted_mean
 from .masking import n_slots
 from .rtd import RTD, JointLoss, LossConfig, RTDModel, RTDOutput
 from .sampling import temperature_settings
-from ..settings import Settings
+from ..core.settings import Settings
 from torch import Tensor, nn
 
 # %% ../../nbs/3_objectives/15_adversarial.ipynb #f0c2b7a1

@@ -10,7 +10,7 @@ __all__ = ['MaskConfig', 'n_slots', 'n_used', 'candidates', 'draw_slots', 'apply
 import torch
 from dataclasses import dataclass
 from .mask_units import draw_units, span_numbers, word_numbers
-from ..settings import Settings
+from ..core.settings import Settings
 from torch import Tensor
 
 # %% ../../nbs/3_objectives/01_masking.ipynb #9947d4c6

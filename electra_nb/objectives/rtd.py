@@ -19,7 +19,7 @@ from .masking import MaskConfig, mask_prob_at, mask_tokens, n_slots
 from .rtd_metrics import RTDEval, judged_tokens
 from .sampling import SampleConfig, SampledModel, sample_tokens, temperature_at
 from .show import rtd_rows
-from ..settings import Settings
+from ..core.settings import Settings
 from fastai.callback.core import Callback
 from functools import partial
 from torch import Tensor, nn

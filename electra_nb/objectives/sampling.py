@@ -12,7 +12,7 @@ from collections import namedtuple
 from dataclasses import dataclass
 from ..model.families import mlm_logits
 from .contract import SlotModel, score_guesses
-from ..settings import Settings
+from ..core.settings import Settings
 from torch import Tensor, nn
 
 # %% ../../nbs/3_objectives/04_sampling.ipynb #b1ebe245

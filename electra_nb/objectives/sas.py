@@ -8,7 +8,7 @@ __all__ = ['recall_samples', 'SASModel', 'Remember', 'SAS']
 # %% ../../nbs/3_objectives/17_sas.ipynb #8ece1881
 import torch
 from dataclasses import dataclass, replace
-from ..commands import logger
+from ..core.commands import logger
 from ..model.families import encode
 from ..model.towers import ModelConfig, electra_configs
 from .contract import encoder_flops, generator_settings

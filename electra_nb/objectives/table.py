@@ -7,7 +7,7 @@ __all__ = ['objectives', 'get_objective', 'objective_of']
 
 # %% ../../nbs/3_objectives/16_table.ipynb #d4398ac0
 from dataclasses import replace
-from ..files import read_json
+from ..core.files import read_json
 from .adversarial import Adversarial
 from .all_tokens import AllTokensMLM
 from .cloze import TwoTowerRTD

@@ -14,7 +14,7 @@ from ..model.towers import ModelConfig, electra_configs, get_models
 from .contract import encoder_flops, share_done
 from .masking import n_slots
 from .rtd import RTD, RTDModel, RTDOutput
-from ..settings import Settings
+from ..core.settings import Settings
 from fastai.callback.core import Callback
 from torch import nn
 from transformers import ElectraForMaskedLM, ElectraForPreTraining

@@ -9,7 +9,7 @@ __all__ = ['colours', 'ink', 'faint', 'grid', 'page_style', 'page', 'section', '
 # %% ../../nbs/8_reports/05_elements.ipynb #7e3035b0
 import math, matplotlib, re
 from collections.abc import Callable
-from ..figure import chart_style
+from ..core.figure import chart_style
 from fastcore.xml import B, Body, Details, Div, H1, H2, Head, Html, Meta, P, Safe, Section, Small, Style, Summary, Table, Td, Th, Title, Tr
 from fastcore.xml import to_xml
 from io import StringIO

@@ -10,8 +10,8 @@ __all__ = ['run_panels', 'panel_figure', 'chart', 'charts', 'status_notes', 'pro
 # %% ../../nbs/8_reports/07_pages.ipynb #3f61f581
 import re
 from datetime import date
-from ..commands import logger
-from ..files import atomic_file
+from ..core.commands import logger
+from ..core.files import atomic_file
 from ..objectives.contract import Curve, Panel, draw, probe_panels
 from ..recipe import recipes
 from .doctor import diagnose

@@ -7,7 +7,7 @@ __all__ = ['is_number', 'numbers', 'read_run_info', 'RunFolder', 'newest_folder'
 
 # %% ../../nbs/8_reports/01_run_folder.ipynb #04105bf9
 import math
-from ..files import read_json, read_objects
+from ..core.files import read_json, read_objects
 from ..objectives.contract import Curve
 from ..recipe import recipes, stored_recipe
 from ..training.clock import step_flops

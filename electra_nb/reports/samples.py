@@ -8,7 +8,7 @@ __all__ = ['sample_line', 'KeepSamples', 'last_step', 'marked_words', 'read_samp
 
 # %% ../../nbs/8_reports/06_samples.ipynb #657b0fcf
 import json, torch
-from ..files import atomic_file, explain_oserror
+from ..core.files import atomic_file, explain_oserror
 from ..objectives.show import look
 from .elements import remark, section
 from .run_folder import RunFolder

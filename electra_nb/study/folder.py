@@ -10,7 +10,7 @@ __all__ = ['open_study', 'append_line', 'read_ledger', 'check_rows', 'run_name',
 import json, math, numpy as np, os, pandas as pd, shutil
 from copy import deepcopy
 from dataclasses import asdict
-from ..files import atomic_file, explain_oserror, read_json, read_objects
+from ..core.files import atomic_file, explain_oserror, read_json, read_objects
 from ..tasks.kinds import kind_of
 from ..tasks.rows import Task, TaskData
 from pathlib import Path

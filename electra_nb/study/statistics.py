@@ -8,7 +8,7 @@ __all__ = ['paper_columns', 'other_columns', 'references', 'is_random', 'groups'
 
 # %% ../../nbs/7_study/01_statistics.ipynb #e2e912c9
 import numpy as np, pandas as pd
-from ..figure import ShownFigure
+from ..core.figure import ShownFigure
 from .folder import dev_answers, dev_sums
 from .intervals import Sample, leave_out, leave_out_sums, mean_test
 from ..tasks.scores import scorers

@@ -7,9 +7,9 @@ __all__ = ['Study']
 
 # %% ../../nbs/7_study/05_study.ipynb #778b9dc2
 import numpy as np, pandas as pd
-from ..commands import logger
-from ..figure import ShownFigure
-from ..files import read_json
+from ..core.commands import logger
+from ..core.figure import ShownFigure
+from ..core.files import read_json
 from .folder import read_ledger
 from .compare import compare as _compare
 from .predict import predict_rows, saved_task

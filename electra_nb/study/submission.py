@@ -8,7 +8,7 @@ __all__ = ['official_files', 'answer_file', 'write_answers', 'check_answers', 'w
 # %% ../../nbs/7_study/02_submission.ipynb #874b2dd0
 import io, json, zipfile
 import numpy as np
-from ..files import atomic_file, read_json
+from ..core.files import atomic_file, read_json
 from .predict import predict_rows
 from ..tasks.glue import tasks
 from ..tasks.kinds import kind_of

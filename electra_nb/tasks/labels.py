@@ -10,7 +10,7 @@ __all__ = ['n_words', 'guess_text', 'choose_columns', 'is_empty', 'is_no_text', 
 import re, numpy as np, pandas as pd
 from collections import Counter
 from dataclasses import replace
-from ..commands import logger
+from ..core.commands import logger
 from .classify import label_words
 from .glue import tasks
 from .held_out import check_valid, split_rows

@@ -7,7 +7,7 @@ __all__ = ['split_questions', 'question_metrics', 'question_task', 'question_own
 
 # %% ../../nbs/6_tasks/39_own_questions.ipynb #392e6c2d
 import numpy as np, re
-from ..commands import logger
+from ..core.commands import logger
 from .answer import Answer
 from .held_out import dev_split
 from .questions import QuestionRows

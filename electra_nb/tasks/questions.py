@@ -11,7 +11,7 @@ import json, numpy as np, re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from ..files import hash_texts
+from ..core.files import hash_texts
 from .context_words import is_there
 from .tables import Table
 from ..text.reading import read_lines

@@ -7,7 +7,7 @@ __all__ = ['top_losses', 'plot_confusion']
 
 # %% ../../nbs/6_tasks/17_results.ipynb #b452da2b
 import pandas as pd
-from ..figure import ShownFigure
+from ..core.figure import ShownFigure
 from .features import FeaturesDL
 from .learner import dev_predictions
 from fastai.basics import Learner

@@ -8,7 +8,7 @@ __all__ = ['Split', 'Task', 'TextSplit', 'TaskData']
 # %% ../../nbs/6_tasks/01_rows.ipynb #b24533e0
 import numpy as np
 from dataclasses import dataclass, field
-from ..files import hash_texts
+from ..core.files import hash_texts
 
 # %% ../../nbs/6_tasks/01_rows.ipynb #01d252db
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ __all__ = ['FinetuneConfig', 'own_settings', 'finetune_config']
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #18ca418e
 from dataclasses import dataclass, fields, replace
-from ..settings import check_names
+from ..core.settings import check_names
 from .answer_head import HeadChoice
 from .answer_spans import SpanConfig
 from .features import batch_orders

@@ -8,7 +8,7 @@ __all__ = ['TagSplit', 'list_column', 'check_known', 'word_lists']
 # %% ../../nbs/6_tasks/29_tagged_rows.ipynb #a9e79189
 import numpy as np, re
 from dataclasses import dataclass
-from ..files import hash_texts
+from ..core.files import hash_texts
 from .spans import parts
 from .tables import Table
 

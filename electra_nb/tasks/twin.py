@@ -15,7 +15,7 @@ from .encoders import load_encoder
 from .head import Classifier
 from .pooling import PooledElectraConfig, PooledElectraForSequenceClassification
 from .rows import Task
-from ..files import atomic_folder
+from ..core.files import atomic_folder
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file

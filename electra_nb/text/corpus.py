@@ -8,7 +8,7 @@ __all__ = ['chosen', 'is_held_out', 'mixture', 'builtin_corpus', 'get_corpus']
 # %% ../../nbs/1_text/06_corpus.ipynb #d33b8c68
 import glob, os, re, xxhash
 from collections.abc import Iterable, Iterator
-from ..files import hash_texts
+from ..core.files import hash_texts
 from .docstrings import library_docs
 from .hub import corpora, hub_corpus, is_saved, is_table, saved_corpus, table_corpus
 from .reading import Continued, suffixes

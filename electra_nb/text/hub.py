@@ -7,7 +7,7 @@ __all__ = ['bert_uncased', 'corpora', 'is_table', 'table_corpus', 'is_saved', 's
 
 # %% ../../nbs/1_text/04_hub.ipynb #85f82c7b
 from collections.abc import Iterator
-from ..files import hash_texts
+from ..core.files import hash_texts
 from .records import need_text
 from .sources import Corpus, counted
 from pathlib import Path

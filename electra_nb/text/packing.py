@@ -11,7 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from ..settings import Settings
+from ..core.settings import Settings
 from .reading import Continued
 from fastcore.basics import patch
 

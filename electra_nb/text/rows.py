@@ -8,7 +8,7 @@ __all__ = ['gather_rows', 'RowWriter', 'Examples', 'packing_stats']
 # %% ../../nbs/1_text/10_rows.ipynb #11f716ac
 import json, numpy as np, os, torch
 from collections import Counter
-from ..files import sync
+from ..core.files import sync
 from fastcore.basics import patch
 from pathlib import Path
 

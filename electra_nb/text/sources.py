@@ -9,8 +9,8 @@ __all__ = ['Corpus', 'file_corpus', 'counted', 'iterable_corpus']
 import json, os, re, tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from ..cache import remembered_hash
-from ..files import hash_texts
+from ..core.cache import remembered_hash
+from ..core.files import hash_texts
 from .reading import file_kind, find_files
 from .records import need_text, read_docs, text_bytes
 from itertools import chain, count

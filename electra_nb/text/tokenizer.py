@@ -9,7 +9,7 @@ __all__ = ['max_growth', 'line_encoder', 'tokenizer_fingerprint', 'load_tokenize
 # %% ../../nbs/1_text/08_tokenizer.ipynb #a9a86fde
 import json, os, re, unicodedata, warnings
 from collections.abc import Callable, Iterable
-from ..files import hash_texts
+from ..core.files import hash_texts
 from .vocabulary import bert_tokenizer, check_size, max_word, read_vocab, sample_texts, special_tokens
 from .vocabulary import tiny_tokenizer, train_tokenizer, VocabConfig, wordpiece # chkstyle: ignore (some only pass through)
 from itertools import islice

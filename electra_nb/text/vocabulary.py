@@ -11,9 +11,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ..settings import Settings
+from ..core.settings import Settings
 from .reading import read_lines
-from ..tiny import tiny_text
+from ..core.tiny import tiny_text
 from pathlib import Path
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, Regex, Tokenizer, trainers
 from transformers import PreTrainedTokenizerFast

@@ -11,7 +11,7 @@ __all__ = ['newest_checkpoint', 'remove_partial', 'prune_checkpoints', 'random_s
 import json, os, random, re, shutil, warnings
 import numpy as np, torch
 from contextlib import contextmanager
-from ..files import verify_folder, remove_folder, atomic_folder
+from ..core.files import verify_folder, remove_folder, atomic_folder
 from ..model.disentangled import folder_state, load_folder_state
 from ..model.hf import save_tower
 from pathlib import Path

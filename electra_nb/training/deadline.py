@@ -9,7 +9,7 @@ __all__ = ['steps_for', 'Deadline', 'run_seconds', 'end_time', 'duration', 'roun
 import math, time, torch
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from ..commands import logger, quiet
+from ..core.commands import logger, quiet
 from .progress import orders
 from fastai.callback.core import Callback
 

@@ -10,7 +10,7 @@ __all__ = ['SmoothLoss', 'LossList', 'LossesToHost', 'handlers', 'same_record', 
 import re, torch
 from array import array
 from contextlib import contextmanager
-from ..commands import logger
+from ..core.commands import logger
 from ..text.rows import packing_stats
 from .compile import CompileStep
 from .progress import orders

@@ -9,10 +9,10 @@ __all__ = ['versions', 'run_identity', 'differences', 'default_out', 'folder_nam
 # %% ../../nbs/4_training/11_folder.ipynb #1ae5de11
 import json, os, platform
 from .. import __version__
-from ..files import hash_texts
-from ..files import read_json, atomic_file
-from ..locks import own_files
-from ..commands import logger
+from ..core.files import hash_texts
+from ..core.files import read_json, atomic_file
+from ..core.locks import own_files
+from ..core.commands import logger
 from ..text.tokenizer import tokenizer_fingerprint
 from .loop import constants, later
 from importlib.metadata import version

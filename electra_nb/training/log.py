@@ -7,12 +7,12 @@ __all__ = ['read_log', 'trim_log', 'batch_fingerprint', 'LogSteps', 'log_points'
 
 # %% ../../nbs/4_training/05_log.ipynb #114048fe
 import json, math, shutil, time, torch
-from ..files import atomic_file, explain_oserror, read_objects, sync
-from ..figure import ShownFigure, chart_style
+from ..core.files import atomic_file, explain_oserror, read_objects, sync
+from ..core.figure import ShownFigure, chart_style
 from ..objectives.contract import draw, probe_panels
 from ..objectives.table import objective_of
 from .nonfinite import tower_norms, trained_parts
-from ..commands import logger
+from ..core.commands import logger
 from .eval_table import EvalTable
 from .progress import orders
 from fastai.callback.core import Callback

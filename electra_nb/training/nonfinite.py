@@ -8,7 +8,7 @@ __all__ = ['own_and_shared', 'trained_parts', 'tower_norms', 'DumpBadBatch', 'de
 # %% ../../nbs/4_training/04_nonfinite.ipynb #2a5eefcd
 import json, torch
 from collections import Counter
-from ..files import read_json, atomic_folder
+from ..core.files import read_json, atomic_folder
 from .progress import orders
 from fastai.callback.core import Callback
 from fastcore.basics import patch

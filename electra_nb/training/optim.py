@@ -9,7 +9,7 @@ __all__ = ['OptimConfig', 'ElectraAdam', 'clip_and_adam', 'adam_inputs', 'decay_
 # %% ../../nbs/4_training/01_optim.ipynb #86baab01
 import torch
 from dataclasses import dataclass
-from ..settings import Settings
+from ..core.settings import Settings
 from .progress import orders
 from fastai.callback.core import Callback
 from fastai.optimizer import OptimWrapper

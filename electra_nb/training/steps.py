@@ -11,10 +11,10 @@ import math, shutil, signal, threading, time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from .checkpoints import checkpoint_bytes, prune_checkpoints, save_checkpoint
-from ..files import need_space
+from ..core.files import need_space
 from ..text.batches import row_order
-from ..commands import quiet
-from ..settings import Settings
+from ..core.commands import quiet
+from ..core.settings import Settings
 from .progress import orders
 from fastai.callback.core import Callback, CancelFitException
 from fastcore.basics import patch

@@ -8,7 +8,7 @@ __all__ = ['Pair', 'read_pairs', 'pair_wins', 'bootstrap_means', 'pair_table', '
 # %% ../../nbs/9_zero_shot/07_pairs.ipynb #9a622cda
 import json, numpy as np, os, pandas as pd
 from collections import namedtuple
-from ..commands import quiet
+from ..core.commands import quiet
 from ..text.reading import read_lines
 from .tokens import token_scores
 from .towers import Scorer, load_scorer, untrained

@@ -9,7 +9,7 @@ __all__ = ['heads', 'Scorer', 'check_by', 'objective_towers', 'folder_heads', 'r
 # %% ../../nbs/9_zero_shot/02_towers.ipynb #fb518f7b
 import torch
 from collections import namedtuple
-from ..files import read_json, verify_folder
+from ..core.files import read_json, verify_folder
 from ..model.hf import load_tower
 from ..model.init import init_paper
 from ..objectives.table import objective_of

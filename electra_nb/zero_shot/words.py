@@ -9,7 +9,7 @@ __all__ = ['Word', 'TextScore', 'marked_text', 'html_text', 'terminal_text', 'pl
 import html, math, numpy as np, os, sys
 from collections import namedtuple
 from dataclasses import dataclass
-from ..commands import printable
+from ..core.commands import printable
 from .windows import TokenText
 from fastcore.basics import patch
 
