@@ -58,10 +58,15 @@ def settle(self:Answer, splits:dict) -> Task:
     return replace(self.task, metrics=(*m,*(o for o in squad2_metrics if o not in m))) if lack else self.task
 
 # %% ../../nbs/6_tasks/37_answer.ipynb #19ebad86
+def _pair(p):
+    "A question and its context, from a dictionary or as they are."
+    return (p['question'],p['context']) if isinstance(p, dict) and p.keys()>={'question','context'} else p
+
 @patch
 def rows_of(self:Answer, pairs) -> QuestionRows:
-    "Rows without answers, of (question, context), one or several."
-    pairs = list(pairs) if hasattr(pairs, '__iter__') and not hasattr(pairs, 'columns') and not isinstance(pairs, str) else [pairs]
+    "Rows without answers, of (question, context) or dictionaries of both, one or several."
+    several = hasattr(pairs, '__iter__') and not (hasattr(pairs, 'columns') or isinstance(pairs, (str,dict)))
+    pairs = [*map(_pair, pairs)] if several else [_pair(pairs)]
     if len(pairs)==2 and all(isinstance(t, str) for t in pairs): pairs = [pairs]
     for i,p in enumerate(pairs):
         if isinstance(p, (tuple,list)) and [type(t) for t in p]==[str,str] and all(t.strip() for t in p): continue
@@ -98,16 +103,17 @@ def to_labels(self:Answer, act:np.ndarray) -> np.ndarray:
 # %% ../../nbs/6_tasks/37_answer.ipynb #3160a81f
 def answer_rows(found, form):
     "(answer, probability, first, last+1 character) of the answer, or of all that were kept."
-    if form=='n_best': return [(s.text,s.probability,*s.place) for s in found.spans]
-    s = found.best
-    return [('',s.probability,0,0) if found.is_absent else (s.text,s.probability,*s.place)]
+    def row(s): return s.text if s.place!=(0,0) else '',s.probability,*s.place
+    if form=='n_best': return [row(s) for s in found.spans]
+    return [('',float('nan'),0,0)] if found.is_absent else [row(found.best)]
 
 @patch
 def answers(self:Answer, rows:QuestionRows, act:np.ndarray, form:str=None) -> pd.DataFrame:
     "The answer to each question, or several; `form` is None or 'n_best'."
     if form not in (None,'n_best'): raise ValueError(f"form={form!r} is unknown: choose 'n_best', or None for the best answer alone")
-    table = [(q,*a) for q,found in zip(rows.questions, act) for a in answer_rows(found, form)]
-    return pd.DataFrame(table, columns=['question','answer','probability','start','end'])
+    table = [(q,*a,found.absent) for q,found in zip(rows.questions, act) for a in answer_rows(found, form)]
+    table = pd.DataFrame(table, columns=['question','answer','probability','start','end','no_answer'])
+    return table if self.may_lack else table.drop(columns='no_answer')
 
 @patch
 def one_answer(self:Answer, rows:QuestionRows, act:np.ndarray) -> tuple: # text, probability, (first, last+1) character
@@ -119,8 +125,8 @@ def one_answer(self:Answer, rows:QuestionRows, act:np.ndarray) -> tuple: # text,
 @patch
 def predictions(self:Answer, rows:QuestionRows, act:np.ndarray) -> pd.DataFrame:
     "Questions, accepted answers, predictions and their scores, row by row."
-    texts = ['' if f.is_absent else f.best.text for f in act]
-    em,f1 = np.array([answer_scores(t, a, self.may_lack) for t,a in zip(texts, rows.answers)]).T
+    texts,lack = ['' if f.is_absent else f.best.text for f in act],self.may_lack or not all(rows.answers)
+    em,f1 = np.array([answer_scores(t, a, lack) for t,a in zip(texts, rows.answers)]).T
     ids = dict(id=rows.ids, question=rows.questions, label=[' | '.join(dict.fromkeys(a)) for a in rows.answers], prediction=texts)
     sums = dict(exact_match_of=em, exact_match_all=1, f1_of=f1.round(6), f1_all=1)
     return pd.DataFrame({**ids, 'probability':[round(f.best.probability, 6) for f in act], 'absent':[f.absent for f in act], **sums})
@@ -138,7 +144,7 @@ def files(self:Answer, rows:QuestionRows, act:np.ndarray) -> dict: # ending of a
 def score(self:Answer, rows:QuestionRows, pred:np.ndarray) -> dict:
     "The metrics of the task, in percent."
     texts = [f.best.text for f in pred]
-    if not self.may_lack: return squad1_scores(texts, rows.answers)
+    if not self.may_lack and all(rows.answers): return squad1_scores(texts, rows.answers)
     decided = squad2_scores(texts, [f.is_absent for f in pred], rows.answers, .5) # the threshold has been applied
     best = squad2_scores(texts, [f.absent for f in pred], rows.answers)
     return {m:(best if m.startswith('best') else decided)[m] for m in self.task.metrics}

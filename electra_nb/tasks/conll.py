@@ -13,7 +13,7 @@ from itertools import dropwhile
 from pathlib import Path
 
 # %% ../../nbs/6_tasks/21_conll.ipynb #151e3068
-def _cells(line): return [c.strip(' ') for c in line.split('\t')] if '\t' in line else re.split(' +', line.strip(' '))
+def _cells(line): return [c.strip(' ') for c in line.split('\t')] if '\t' in line.rstrip() else re.split(' +', line.strip())
 
 def _without_comments(lines):
     "None for each comment, where all words have tabs; else the lines as they are."

@@ -57,7 +57,7 @@ def answer_finder(
     split = word_splitter(tok)
     def find(c, a, b):
         words = c.words[c.word[a]:c.word[b]+1]
-        if unspaced(words, int(c.first[a]), int(c.last[b])): return _with_marks(c, a, b)
+        if unspaced(c.text[words[0][0]:words[-1][1]], int(c.last[b]-c.first[a])): return _with_marks(c, a, b)
         original = ' '.join(c.text[i:j] for i,j in words)
         places = [k for i,j in words for k in range(i, j+1)] # of each letter, and of the blank after each word
         i,j = align(join_pieces(tok.convert_ids_to_tokens(c.ids[a:b+1].tolist())), original, split)

@@ -9,6 +9,7 @@ __all__ = ['formats', 'own_kinds', 'read_tsv', 'OwnRows', 'own_data', 'own_rows'
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from .conll import conll_readers, read_conll
 from .labels import table_rows, table_task
 from .own_questions import question_own_rows, question_task
@@ -21,11 +22,18 @@ from ..text.reading import read_lines
 from pathlib import Path
 
 # %% ../../nbs/6_tasks/20_own.ipynb #c866dedb
+def _are_words(lines):
+    "Do these lines of a file hold a word each, with its tags?"
+    cells = [[c.strip() for c in l.split('\t')] for l in lines if l.strip()]
+    if not cells or len(cells[0])<2: return False
+    between = any(l.strip() for l in lines[:lines.index('')]) if '' in lines else False
+    return is_span_tag(cells[0][-1]) or between and all(len(c)>1 and c[0].split()==[c[0]] for c in cells)
+
 def read_tsv(path:Path) -> Table:
-    "Read a table, or words with tags of spans."
-    lines = (l for l in read_lines(path, cut_long=False) if l.strip() and not l.startswith('#'))
-    _,*cells = next(lines, '').split('\t')
-    return read_conll(path) if cells and is_span_tag(cells[-1].strip()) else read_csv(path)
+    "Read a table, or words with tags."
+    lines = [l.strip() and l for l in islice(read_lines(path, cut_long=False), 1000) if not l.startswith('#')]
+    while lines and not lines[-1]: lines.pop() # at the end of a table there may be some
+    return read_conll(path) if _are_words(lines) else read_csv(path)
 
 formats = {**readers, **conll_readers, '.tsv':read_tsv, '.json':read_squad} # ending -> function from path to `Table`
 

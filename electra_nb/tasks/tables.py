@@ -104,8 +104,8 @@ def _class_names(source):
 
 def name_labels(values:list, words:list) -> list:
     "Numbers of labels, or lists of them, as words; None where there is none."
-    if values and isinstance(values[0], (list,tuple)): return [name_labels(v, words) for v in values]
-    return [None if i is None or i<0 else words[i] for i in values]
+    def name(i): return name_labels(i, words) if isinstance(i, (list,tuple)) else None if i is None or i<0 else words[i]
+    return [name(i) for i in values]
 
 # %% ../../nbs/6_tasks/02_tables.ipynb #7fbb2703
 def _as_dict(source):

@@ -170,7 +170,8 @@ def files(self:Tag, rows:TagSplit, act:list) -> dict:
     def joined(lists): return [' '.join(re.sub(r'\s+', '_', o) for o in os) for os in lists]
     table = pd.DataFrame(dict(words=joined(rows.words), label=joined(rows.tags), prediction=joined(pred)))
     for m in self.task.metrics: table[[f'{m}_of',f'{m}_all']] = self.sums(m, rows.tags, pred)
-    return {'.tsv':table.to_csv(sep='\t', index_label='index', quoting=3, escapechar='\\')}
+    lines = [('index',*table.columns),*table.itertuples()]
+    return {'.tsv':'\n'.join('\t'.join(map(str, l)) for l in lines)+'\n'} # quotes stay as they are
 
 # %% ../../nbs/6_tasks/24_tag.ipynb #aaec2626
 @patch

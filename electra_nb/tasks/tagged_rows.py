@@ -6,7 +6,7 @@
 __all__ = ['TagSplit', 'list_column', 'check_known', 'word_lists']
 
 # %% ../../nbs/6_tasks/29_tagged_rows.ipynb #a9e79189
-import numpy as np, re
+import numpy as np, regex
 from dataclasses import dataclass
 from ..core.files import hash_texts
 from .spans import parts
@@ -49,10 +49,12 @@ def check_known(tags:list, labels:tuple, where:list) -> None:
     "Refuse a tag that the task does not know; a known type may come with another letter."
     known = {*labels,*(parts(l)[1] for l in labels if '-' in l)}
     bad = [(w,t) for ts,w in zip(tags, where) for t in ts if t not in known and parts(t)[1] not in known-{''}]
-    if bad: raise ValueError(f"{bad[0][0]}: unknown tag {bad[0][1]!r} ({len(bad)} such word(s)); known tags: {', '.join(labels[:40])}")
+    if bad: raise ValueError(f"{bad[0][0]}: unknown tag {bad[0][1]!r} ({len(bad)} such word(s)); known tags: {', '.join(labels[:40])}. "
+        "What has not been trained cannot be found: put sentences with it into the training rows, or leave these out")
 
 # %% ../../nbs/6_tasks/29_tagged_rows.ipynb #152ab049
-_word = re.compile(r"\w+(?:[-.,:/@’']\w+)*|[^\w\s]")
+_letter,_later = r'[\w--\p{Han}]',r'[[\w--\p{Han}]\p{M}\p{Cf}]' # of a word: its first character, the others
+_word = regex.compile(rf"(?V1)\p{{Han}}|{_letter}{_later}*(?:[-.,:/@’']{_letter}{_later}*)*|[^\w\s\p{{Cf}}]\p{{M}}*")
 
 def word_lists(
     texts, # a sentence, or a list of sentences or of lists of words

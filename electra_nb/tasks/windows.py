@@ -7,7 +7,7 @@ __all__ = ['Context', 'context_of', 'place_encoder', 'unspaced', 'answer_tokens'
            'check_room', 'window_target', 'Windows']
 
 # %% ../../nbs/6_tasks/31_windows.ipynb #c32828e7
-import numpy as np, torch
+import numpy as np, regex, torch
 from bisect import bisect_right
 from dataclasses import dataclass
 from .context_words import find_words, word_range
@@ -53,12 +53,14 @@ def place_encoder(tok:PreTrainedTokenizerFast):
     return lambda texts: backend.encode_batch(check_unicode(texts), add_special_tokens=False)
 
 # %% ../../nbs/6_tasks/31_windows.ipynb #d0b41ca3
+_no_blanks = regex.compile(r'[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]')
+
 def unspaced(
-    words:list, # (first, last+1) character of each word of the answer
-    a:int, b:int, # first and last+1 character of the answer
+    text:str, # from the first to the last word of an answer
+    n:int, # characters of the answer
 ) -> bool:
-    "Whether words are so much longer than their answer that the text must be one without blanks."
-    return words[-1][1]-words[0][0] > b-a+30
+    "Whether words are of a text without blanks, by their script or because they are so much longer than their answer."
+    return len(text)>n+30 or 2*len(_no_blanks.findall(text))>len(text)
 
 # %% ../../nbs/6_tasks/31_windows.ipynb #b94e6a7c
 def answer_tokens(
@@ -68,7 +70,7 @@ def answer_tokens(
 ) -> tuple: # first and last token
     "Where the tokens of an answer are."
     first,last = word_range(c.words, span)
-    if unspaced(c.words[first:last+1], *span):
+    if unspaced(c.text[c.words[first][0]:c.words[last][1]], span[1]-span[0]):
         a,b = np.searchsorted(c.last, span[0], 'right'),np.searchsorted(c.first, span[1])-1
         return int(a),int(max(a, b))
     a,b = np.searchsorted(c.word, [first,last+1])
