@@ -46,10 +46,14 @@ def word_pieces(
     sentences:list, # of lists of words
     tok:PreTrainedTokenizerFast, # of the encoder
 ) -> list: # for each sentence, ids of each word
-    "Tokenize every word by itself."
-    words = list(dict.fromkeys(w for ws in sentences for w in ws))
-    ids = dict(zip(words, line_encoder(tok)(check_unicode(words))))
-    return [[ids[w] or [tok.unk_token_id] for w in ws] for ws in sentences]
+    "Tokenize every word by itself, as it would be in its sentence."
+    tokenize = line_encoder(tok)
+    alone,after_blank = tokenize(['a',' a'])
+    blank = '' if alone==after_blank else ' '
+    texts = [[blank*(i>0)+w for i,w in enumerate(ws)] for ws in sentences]
+    different = list(dict.fromkeys(t for ts in texts for t in ts))
+    ids = dict(zip(different, tokenize(check_unicode(different))))
+    return [[ids[t] or [tok.unk_token_id] for t in ts] for ts in texts]
 
 # %% ../../nbs/6_tasks/23_tagger.ipynb #5ddf09c5
 def tag_ids(
