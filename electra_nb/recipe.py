@@ -82,6 +82,7 @@ def check_recipe(
     "Refuse settings that cannot work together."
     electra_configs(recipe.model, 100)
     if hasattr(recipe.objective, 'check_model'): recipe.objective.check_model(recipe.model)
+    if hasattr(recipe.objective, 'check_steps'): recipe.objective.check_steps(recipe.train.steps)
     max_len,n,warmup,steps = recipe.packing.max_len,recipe.model.max_positions,recipe.optim.warmup,recipe.train.steps
     if max_len>n: raise ValueError(f"max_len={max_len} is more than max_positions={n}, the positions that have an embedding")
     if warmup>=1 and warmup>steps:
@@ -159,3 +160,4 @@ option_groups = dict(Objective='objective (objectives.table)', VocabConfig='voca
     SampleConfig='sampling (objectives.sampling)', LossConfig='loss (objectives.rtd)')
 option_groups |= dict(StageConfig='stages (objectives.two_stage)', AdversarialConfig='reward (objectives.adversarial)',
     OptimConfig='optimizer (training.optim)', TrainConfig='training (training.steps)')
+for c in all_leaves: option_groups.setdefault(c.__name__, f"{c.__name__.removesuffix('Config').lower()} ({c.__module__.removeprefix('electra_nb.')})")

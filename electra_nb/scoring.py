@@ -58,10 +58,10 @@ def score_rows(
     scorer:Scorer,
     rows:Iterable, # strings, or lists of candidates
     threshold:float=.5, # words of more suspicion are marked
-    n:int=None, # rows at a time; None: 1024 by the discriminator, 64 by the generator
+    n:int=None, # rows at a time; None: 64 by the generator, else 1024
 ) -> Iterator: # `TextScore`, or `Choice` for candidates
     "Score rows as they come, in the same order."
-    size = n or (1024 if scorer.by=='discriminator' else 64)
+    size = n or (64 if scorer.by=='generator' else 1024)
     total = len(rows) if hasattr(rows, '__len__') else None
     with tqdm(desc='scoring', total=total, unit='text', delay=2, leave=False, disable=quiet()) as bar:
         for group in _groups(rows, size):
@@ -71,7 +71,7 @@ def score_rows(
             bar.update(len(group))
 
 # %% ../nbs/9_zero_shot/10_scoring.ipynb #8e98aa96
-usual = dict(discriminator=.5, generator=2/3) # way to score -> threshold where none was asked for
+usual = dict(discriminator=.5, generator=2/3, energy=2/3) # way to score -> threshold where none was asked for
 
 def threshold_for(
     scorer:Scorer,

@@ -79,6 +79,14 @@ def _refuse(rest, parser, check, hint):
     others = f". Known options: {', '.join(known)}"
     raise ValueError(f"unknown option {name!r}{near or others}")
 
+def _refuse_values(argv, parser):
+    "Refuse `--fan false`, which would be a switch and an argument without a name."
+    switches = {o for a in parser._actions if isinstance(a, argparse.BooleanOptionalAction) for o in a.option_strings}
+    for name,value in zip(argv, argv[1:]):
+        if name in switches and value.lower() in ('true','false','yes','no','on','off','0','1'):
+            raise ValueError(f"{name} takes no value: --{name.removeprefix('--no-').removeprefix('--')} turns it on, "
+                f"--no-{name.removeprefix('--no-').removeprefix('--')} turns it off")
+
 # %% ../../nbs/0_core/02_commands.ipynb #a67a8fd3
 class Command:
     "A command that runs a function with the same arguments."
@@ -101,6 +109,7 @@ class Command:
         parser = self.parser()
         args,rest = parser.parse_known_args(argv)
         with exit_codes(self.name):
+            _refuse_values(sys.argv[1:] if argv is None else argv, parser)
             if rest: _refuse(rest, parser, self.check, self.hint)
             given = {k:_yes_no(v) for k,v in vars(args).items() if v is not None}
             res = self.f(**given)

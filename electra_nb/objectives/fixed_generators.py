@@ -7,7 +7,7 @@ __all__ = ['FixedModel', 'UseFrequencies', 'FixedEval', 'fixed_healthy', 'Unifor
 
 # %% ../../nbs/3_objectives/11_fixed_generators.ipynb #1fedb9ab
 import torch
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ..model.towers import ModelConfig, electra_configs, get_models
 from .contract import encoder_flops, generator_settings
 from .rtd import RTD, RTDModel
@@ -52,13 +52,16 @@ def fixed_healthy(
     return f'The discriminator knows more than how many tokens are replaced ({loss}; {areas})'
 
 # %% ../../nbs/3_objectives/11_fixed_generators.ipynb #a68a5f7a
+_curves = replace(RTD.panels[2].curves[0], label='drawn words'),RTD.panels[2].curves[1]
+_auc = replace(RTD.panels[2], curves=_curves)
+
 @dataclass(frozen=True)
 class UniformRTD(RTD):
     "Replaced token detection where every id is drawn with equal chance (original code: uniform_generator)."
     words,towers,fills = 'replaced-token detection with random words',('discriminator',),None
     losses = dict(disc_loss='discriminator') # a loss of the step -> whose it is
-    panels,healthy = (RTD.panels[0],RTD.panels[2]),staticmethod(fixed_healthy)
-    tiles = {k:v for k,v in RTD.tiles.items() if v not in _of_generator}
+    panels,healthy,hides = (RTD.panels[0],_auc),staticmethod(fixed_healthy),False
+    tiles = {'AUC, drawn words' if v=='disc_auc' else k:v for k,v in RTD.tiles.items() if v not in _of_generator}
     table = tuple(k for k in RTD.table if k not in _of_generator) # columns of fastai's table
     without = ('keep_prob','random_prob','gen_weight',*generator_settings,*temperature_settings)
     model,evaluation = FixedModel,FixedEval

@@ -172,9 +172,10 @@ panels = (_disc_loss,gen_panel,_auc,_accuracy)
 # %% ../../nbs/3_objectives/07_rtd.ipynb #e589faf2
 def rtd_healthy(
     v:dict, # metrics of an evaluation
+    at:str='at [MASK]', # where the generator guesses
 ) -> str:
     "What a sound run has learned."
-    context = f"loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}"
+    context = f"loss {at} {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}"
     verdicts = (f"loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}; AUC {v['disc_auc']:.2f}, "
         f"on words by frequency {v['unigram_auc']:.2f}")
     beyond = v['disc_loss']<v['disc_floor'] # above the floor it may still rank the tokens rightly
@@ -198,6 +199,7 @@ class RTD:
     table = ('mlm_loss','mask_accuracy','disc_loss','disc_floor','disc_auc','unigram_auc') # columns of fastai's table
     rules = None # of the diagnosis: all
     legend = dict(detected='noticed', missed='not noticed', alarm='original, suspected') # of guesses in a text
+    hides = True # whether [MASK] stands in the place of tokens
     model,loss_func,evaluation = RTDModel,JointLoss,RTDEval # a variant has others
     begins = 0. # share of the training after which a temperature begins to fall
 

@@ -52,6 +52,7 @@ class SASModel(RTDModel):
         guesses = self.generator.generator_predictions(h.gather(1, slots[...,None].expand(-1, -1, h.shape[-1])))
         proposal = self.corrupt(self.generator.generator_lm_head(guesses), ids, slots)
         verdicts,judged = self.discriminator.discriminator_predictions(h),inputs[0].scatter(1, slots, False)
+        judged[:,0] = inputs[0][:,0] # [CLS] is no slot; a slot that is not in use has its place
         if self.known is not None: verdicts = torch.where(self.known[:,None], verdicts, 0.)
         return RTDOutput((proposal.nll,proposal.preds,proposal.sampled,masked,(masked!=ids) & judged,verdicts,judged,slots))
 
@@ -90,7 +91,7 @@ class Remember(Callback):
 class SAS(RTD):
     "One encoder that detects its own samples of the last reading (Xu et al. 2021)."
     words,without = 'self-augmentation',(*generator_settings,'disc_tokens','final_mask_prob')
-    model = SASModel
+    model,waits = SASModel,('discriminator',) # towers that learn nothing at the first reading of the text
 
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
         "One encoder with two heads."

@@ -119,6 +119,12 @@ class TwoStage(RTD):
         args = super().__call__(towers, tok)
         return dict(args, cbs=[*args['cbs'],Stages(self.stages)])
 
+    def check_steps(self, steps:int):
+        "Refuse a training that ends before the second stage has begun."
+        share = self.stages.first_stage
+        if steps<=math.ceil(share*steps):
+            raise ValueError(f"first_stage={share} leaves no step for the discriminator: pass more than steps={steps}, or a smaller share")
+
     def steps_of(self, tower:str, step:int, n_steps:int) -> int:
         "How many of the first `step` updates have trained a tower."
         first = min(step, math.ceil(self.stages.first_stage*n_steps))

@@ -111,7 +111,9 @@ def steps_of(self:RunFolder,
 ) -> int:
     "How many of the updates up to a step have trained a tower."
     step,own = self.step if step is None else step,getattr(self.objective, 'steps_of', None)
-    return own(tower, step, self.steps) if own else step
+    if own: return own(tower, step, self.steps)
+    if tower not in getattr(self.objective, 'waits', ()): return step
+    return max(0, step-math.ceil(self.data.get('rows', 0)/self.recipe.train.bs))
 
 # %% ../../nbs/8_reports/01_run_folder.ipynb #9b27e4c1
 @patch(as_prop=True)

@@ -103,12 +103,13 @@ def read_samples(
 def sample_table(
     lines:list, # of samples.jsonl
     i:int, # which of the texts
+    hides:bool=True, # whether the generator saw gaps
 ):
-    "A text, its gaps, and what the generator proposed, step by step."
+    "A text, its gaps if there are some, and what took their places, step by step."
     def row(name, words, kinds): return Tr(Th(name), Td(*marked_words(words, kinds)))
     original,(_,masked,kinds),_ = lines[0]['texts'][i]
     gaps = [word if kind is None else '_____' for word,kind in zip(masked, kinds)]
-    body = [row('original', *original[1:]), row('with gaps', gaps, kinds)]
+    body = [row('original', *original[1:]), *[row('with gaps', gaps, kinds)]*hides]
     for line in lines: body.append(row(f"step {line['step']:,}", *line['texts'][i][2][1:]))
     return Div(Table(*body), cls='text')
 
@@ -118,9 +119,11 @@ def sample_section(run:RunFolder):
     lines = read_samples(run)
     if not lines: return
     legend = [x for kind,words in run.objective.legend.items() for x in (Mark(words, cls=kind),' ')]
-    return section('The same texts, as training went on',
-        remark('Five underscores are gaps; a few words that are to be guessed stay in view.'),
-        P(Span('Marked words were guessed: ', cls='faint'), *legend), *(sample_table(lines, i) for i in range(len(lines[0]['texts']))))
+    hides,kept = getattr(run.objective, 'hides', True),run.settings.get('keep_prob')
+    words = 'Five underscores are gaps'+(f'; {kept:.0%} of the words that are to be guessed stay in view.' if kept else '.')
+    return section('The same texts, as training went on', *[remark(words)]*hides,
+        P(Span('Marked words were guessed: ' if hides else 'Marked words were drawn: ', cls='faint'), *legend),
+        *(sample_table(lines, i, hides) for i in range(len(lines[0]['texts']))))
 
 # %% ../../nbs/8_reports/06_samples.ipynb #99e4d441
 def plain_words(

@@ -75,7 +75,7 @@ def preference(
     differ:list, # likewise
 ) -> float: # share of the pairs, 0 to 1
     "How often the first of two rows is likelier; a tie counts one half."
-    judged = [range(len(r)) for r in rows] if scorer.by=='discriminator' else differ
+    judged = [range(len(r)) for r in rows] if scorer.by!='generator' else differ
     totals = np.array([logp.sum() for logp,_ in read_rows(scorer, rows, judged)]).reshape(-1, 2)
     return float((1+np.sign(totals[:,0]-totals[:,1])).mean()/2)
 

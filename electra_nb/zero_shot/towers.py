@@ -22,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 
 # %% ../../nbs/9_zero_shot/02_towers.ipynb #1f561dad
-heads = dict(discriminator=ElectraForPreTraining, generator=ElectraForMaskedLM) # way to score -> class of the tower
+heads = dict(discriminator=ElectraForPreTraining, generator=ElectraForMaskedLM, energy=ElectraForPreTraining) # way to score -> class of the tower
 _weights = dict(discriminator='discriminator_predictions.', generator='generator_predictions.') # names of the weights of a head begin so
 
 def check_by(
@@ -30,13 +30,14 @@ def check_by(
 ) -> None:
     "Refuse a way to score that does not exist."
     if by is None or by in heads: return
-    raise ValueError(f"by={by!r} is unknown: choose 'discriminator' or 'generator', or None for what the model has")
+    raise ValueError(f"by={by!r} is unknown: choose 'discriminator', 'generator' or 'energy', or None for what the model has")
 
 def objective_towers(
     objective, # of a run
 ) -> dict: # way to score -> name of the tower, or None
     "Which towers of an objective can score."
-    return dict(discriminator=getattr(objective, 'detects', None), generator=getattr(objective, 'fills', None))
+    found = dict(discriminator=getattr(objective, 'detects', None), generator=getattr(objective, 'fills', None))
+    return {**found, 'energy':objective.energies} if hasattr(objective, 'energies') else found
 
 # %% ../../nbs/9_zero_shot/02_towers.ipynb #38c1a70d
 def _tensor_names(path):
@@ -54,7 +55,7 @@ def folder_heads(
         names = _tensor_names(path) if path.is_file() else []
         return [by for by,begin in _weights.items() if any(n.startswith(begin) for n in names)]
     declared = ElectraConfig.get_config_dict(where)[0].get('architectures') or []
-    return [by for by,cls in heads.items() if cls.__name__ in declared]
+    return [by for by in _weights if heads[by].__name__ in declared]
 
 # %% ../../nbs/9_zero_shot/02_towers.ipynb #8db19e59
 def run_of(
@@ -93,6 +94,8 @@ def find_tower(
     lacks = Path(where).is_dir() and not (Path(where)/'model.safetensors').is_file()
     if lacks: load_tower(heads[by or 'discriminator'], where) # says what is missing
     found = folder_heads(where)
+    if Path(where).is_dir() and hasattr(objective_of(run_of(Path(where))), 'energies'):
+        found = ['energy' if o=='discriminator' else o for o in found]
     if not found: raise ValueError(f"{source} is an encoder without a head of pre-training: a discriminator or a generator is needed")
     if by and by not in found: raise ValueError(f"{source} holds a {found[0]}, not a {by}: name the folder of the {by}, or the run folder")
     return where,by or found[0]
