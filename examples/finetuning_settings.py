@@ -20,7 +20,8 @@ from pathlib import Path
 def later_rows(data, n_train, n_dev=1000, begin=4000):
     "A task with training rows from `begin` on, `n_train` of them, and the rows behind 2,000 of them to be scored on."
     rows = data.splits['train']
-    def part(a, n): return rows.take(np.arange(len(rows))[a:a+n])
+    at = np.arange(len(rows))
+    def part(a, n): return rows.take((at>=a) & (at<a+n))
     return replace(data, name=f'{data.name}_{n_train}', splits=dict(train=part(begin, n_train), dev=part(begin+2000, n_dev)))
 
 def score(run, data, epochs, seed, reinit, **options):
