@@ -113,7 +113,7 @@ def score(
     model:str='last', # run folder, one of its checkpoints, Hugging Face folder or hub name; 'last': the newest run in runs/
     texts:str='-', # a text, a list of texts, a file with a text in each line or record, or '-': standard input
     show:str='words', # 'words': suspicious words; 'rank': likeliest texts first; 'choose': the best of candidates (with tabs between)
-    by:str=None, # 'discriminator', or 'generator': pseudo-likelihood, a pass for every token; None: the discriminator if there is one
+    by:str=None, # 'discriminator', 'generator' (pseudo-likelihood, a pass for every token) or 'energy' (Electric); None: the first there is
     precision:float=None, # mark words so that this share of the marked is wrong, by planted slips; None: the usual threshold
     held_out:str=None, # file of text that the model has not seen, for precision=; None: docstrings, for models of the built-in text
     out:str=None, # file for lines of JSON, written as texts come; '-': standard output; None: results come back

@@ -180,3 +180,11 @@ def test_deadline(tmp):
     assert (tmp/'deadline'/'checkpoints'/f'step_{steps}').exists()
     rc,out,err = run(tmp, code+')')
     assert rc==0 and 'finished before' in out and timeless(tmp/'deadline')[-1]['step']==steps, err
+
+def test_closed_pipe(tmp_path):
+    "`electra_env | head` ends in silence when its reader has gone."
+    code = 'import sys; from electra_nb.core.commands import exit_codes\nwith exit_codes("try"):\n    for _ in range(100_000): print("a line")'
+    p = subprocess.Popen([sys.executable, '-c', code], env=env(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert p.stdout.readline()==b'a line\n'
+    p.stdout.close()
+    assert (p.stderr.read(), p.wait(60))==(b'', 141)

@@ -62,7 +62,12 @@ def exit_codes(
     def stop(code, e):
         print(printable(f'{prog}: {e}'), file=sys.stderr)
         sys.exit(code)
-    try: yield
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError: # the reader, such as `head`, has what it wanted
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
     except (ValueError,FileNotFoundError,ConnectionError) as e: stop(2, e)
     except (RuntimeError,FloatingPointError,OSError) as e: stop(1, e)
     except KeyboardInterrupt: sys.exit(130)

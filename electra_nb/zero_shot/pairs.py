@@ -106,7 +106,7 @@ def pair_table(
 def evaluate_pairs(
     model:str, # run folder, checkpoint, Hugging Face folder, or name on the hub
     pairs, # .jsonl file, which may be compressed, or a list, as for `read_pairs`
-    by:str=None, # 'discriminator' or 'generator'; None: the discriminator if there is one
+    by:str=None, # 'discriminator', 'generator' or, of a run of Electric, 'energy'; None: the discriminator if there is one
     seed:int=0, # of the untrained model and of the bootstrap
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
 ) -> pd.DataFrame: # percent, from `pair_table`
