@@ -10,9 +10,10 @@ __all__ = ['QuestionRows', 'find_answer', 'squad_rows', 'mrqa_rows', 'parse_json
 import json, numpy as np, regex
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import compress, islice
 from ..core.files import hash_texts
 from .context_words import is_there
+from .rows import as_mask
 from .tables import Table
 from ..text.reading import read_lines
 from pathlib import Path
@@ -42,7 +43,8 @@ class QuestionRows:
     def take(self, at):
         "The rows where `at` (n,) is True."
         all_columns = self.questions,self.contexts,self.answers,self.spans,self.ids
-        columns = [[o for o,k in zip(c, at) if k] if c else None for c in all_columns]
+        at = as_mask(at, len(self))
+        columns = [[*compress(c, at)] if c else None for c in all_columns]
         return QuestionRows(*columns, self.source, {i:self.lost[i] for i in columns[-1] or () if i in self.lost}, self.skipped)
 
 # %% ../../nbs/6_tasks/30_questions.ipynb #5f5ee472

@@ -9,8 +9,10 @@ __all__ = ['TagSplit', 'list_column', 'check_known', 'word_lists']
 import numpy as np, regex
 from dataclasses import dataclass
 from ..core.files import hash_texts
+from .rows import as_mask
 from .spans import parts
 from .tables import Table
+from itertools import compress
 
 # %% ../../nbs/6_tasks/29_tagged_rows.ipynb #325e8a37
 @dataclass
@@ -30,7 +32,8 @@ class TagSplit:
 
     def take(self, at):
         "The rows where `at` (n,) is True."
-        def kept(sentences): return [s for s,keep in zip(sentences, at) if keep] if sentences else None
+        at = as_mask(at, len(self))
+        def kept(sentences): return [*compress(sentences, at)] if sentences else None
         return TagSplit(kept(self.words), kept(self.tags), self.source)
 
 # %% ../../nbs/6_tasks/29_tagged_rows.ipynb #63b76d90
