@@ -27,7 +27,7 @@ trials = dict( # name -> what `pretrain` is told
     vocab_8k=dict(vocab_size=8192), lr_1e3=dict(lr=1e-3), lr_4e3=dict(lr=4e-3), generator_2=dict(generator_layers=1.),
     layers_3=dict(n_layers=3, generator_layers=.3333), bs_16=dict(bs=16), bs_4=dict(bs=4),
     mask_falls=dict(mask_prob=.3, final_mask_prob=.15), whole_words=dict(mask_unit='word'),
-    no_lexical=dict(lexical_start=False), all_tokens=dict(objective='all_tokens_mlm'), mask_40=dict(mask_prob=.4),
+    no_lexical=dict(lexical_start=False), normal=dict(init='normal', lexical_start=False), all_tokens=dict(objective='all_tokens_mlm'), mask_40=dict(mask_prob=.4),
     slow_disc=dict(lr=7e-4, generator_lr=2e-3), slower_disc=dict(lr=4e-4, generator_lr=2e-3))
 
 def few(data, n_train, n_dev=2000):

@@ -10,6 +10,7 @@ import numpy as np, pandas as pd
 from ..core.commands import logger
 from ..core.figure import ShownFigure
 from ..core.files import read_json
+from ..model.hf import quiet_hf
 from .folder import read_ledger
 from .compare import compare as _compare
 from .predict import predict_rows, saved_task
@@ -153,7 +154,8 @@ def learner(self:Study,
     recipe = read_json(self.out/'study.json')['recipe']
     cfg = FinetuneConfig(**{**recipe, 'max_len':saved_task(folder)[2].max_len})
     model = kind_of(data.task).load(folder, cfg.dropout, cfg.attention_dropout)
-    learn = task_learner(data, task_features(data, encoder_tokenizer(folder), cfg), model.electra, cfg, device=self.device)
+    with quiet_hf(): tok = encoder_tokenizer(folder) # as in `predict_rows`
+    learn = task_learner(data, task_features(data, tok, cfg), model.electra, cfg, device=self.device)
     learn.model.head.load_state_dict(model.head.state_dict())
     return learn
 

@@ -6,7 +6,7 @@
 __all__ = ['label_words', 'label_ids', 'score_values', 'Classify', 'batch_texts']
 
 # %% ../../nbs/6_tasks/09_classify.ipynb #790b7ffc
-import math, numpy as np, pandas as pd, torch
+import math, numpy as np, pandas as pd, re, torch
 from dataclasses import dataclass, replace
 from .features import Features
 from .head import Classifier, TaskLoss
@@ -18,7 +18,10 @@ from fastai.metrics import AccumMetric
 from fastcore.basics import patch
 
 # %% ../../nbs/6_tasks/09_classify.ipynb #ae616160
-def label_words(values): return [str(int(v)) if isinstance(v, float) and v.is_integer() else str(v).strip() for v in values]
+def label_words(values):
+    "Labels as words; whole numbers without their fraction, whether they were read as numbers or as text."
+    words = [str(v).strip() for v in values]
+    return [re.sub(r'\.0+$', '', w) if re.fullmatch(r'-?\d+\.0+', w) else w for w in words]
 
 def label_ids(
     values:list, # labels as they are in a table

@@ -8,6 +8,7 @@ __all__ = ['text_groups', 'dev_split', 'split_rows', 'check_valid']
 # %% ../../nbs/6_tasks/28_held_out.ipynb #1df20760
 import numpy as np
 from collections import defaultdict
+from ..core.commands import logger
 from .rows import TextSplit
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -51,8 +52,12 @@ def split_rows(rows:TextSplit, by_label:bool, share:float) -> dict:
     "'train' and 'dev' -> rows; `share` is above 0 and up to 0.5."
     keys = [' '.join(t) for t in zip(rows.text_a, rows.text_b or ['']*len(rows))]
     held = dev_split(keys, rows.labels.tolist() if by_label else [0]*len(rows), share, text_groups(rows))
-    if not held.any(): raise ValueError(f"{rows.source} has too few rows ({len(rows)}) to hold some out: pass more, or a file with dev=")
-    return dict(train=rows.take(~held), dev=rows.take(held))
+    if not held.any(): raise ValueError(f"{rows.source} has too few different rows ({len(rows)} in all) to hold some out: pass more, or a file with dev=")
+    train,dev = rows.take(~held),rows.take(held)
+    known = {*train.text_a,*(train.text_b or ())}
+    n = sum(a in known or b in known for a,b in dev.texts())
+    if n: logger.info(f"{n:,} of {len(dev):,} held-out rows share a text with a training row: nearly all rows hang together by their texts")
+    return dict(train=train, dev=dev)
 
 # %% ../../nbs/6_tasks/28_held_out.ipynb #5f59e588
 def check_valid(valid, dev):

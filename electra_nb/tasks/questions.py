@@ -47,6 +47,8 @@ class QuestionRows:
         columns = [[*compress(c, at)] if c else None for c in all_columns]
         return QuestionRows(*columns, self.source, {i:self.lost[i] for i in columns[-1] or () if i in self.lost}, self.skipped)
 
+    def texts(self): return [*zip(self.questions, self.contexts)]
+
 # %% ../../nbs/6_tasks/30_questions.ipynb #5f5ee472
 def _need(o, key, kind, where):
     "The value of a key; refused where it is missing or of another type."

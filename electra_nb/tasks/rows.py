@@ -79,6 +79,8 @@ class TextSplit:
         labels = None if self.labels is None else self.labels[at]
         return TextSplit(kept(self.text_a), kept(self.text_b), labels, self.source)
 
+    def texts(self): return [*zip(self.text_a, self.text_b or self.text_a)]
+
 # %% ../../nbs/6_tasks/01_rows.ipynb #7ec1b9be
 @dataclass
 class TaskData:

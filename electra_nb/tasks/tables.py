@@ -7,7 +7,7 @@ __all__ = ['readers', 'Table', 'csv_records', 'tsv_records', 'read_csv', 'read_j
            'read_parquet', 'read_table']
 
 # %% ../../nbs/6_tasks/02_tables.ipynb #d379b62f
-import csv, json, os
+import csv, json, os, re
 import pyarrow as pa, pyarrow.parquet as pq
 from collections import Counter
 from dataclasses import dataclass
@@ -67,7 +67,9 @@ def read_csv(path:Path) -> Table:
     name = path.name
     lines = (l+'\n' for l in read_lines(path, cut_long=False))
     head = next(lines, '')
-    lines = chain([head], lines)
+    if re.fullmatch('sep=.', head.strip()): first,head = ['\n'],next(lines, '') # written for Excel
+    else: first = []
+    lines = chain(first, [head], lines)
     separator = max(',;\t|', key=head.count) # the commonest in the first line
     is_tsv = '.tsv' in Path(name.lower()).suffixes
     records = iter(tsv_records(lines, name) if is_tsv else csv_records(lines, name, separator))

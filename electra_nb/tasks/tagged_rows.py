@@ -36,6 +36,8 @@ class TagSplit:
         def kept(sentences): return [*compress(sentences, at)] if sentences else None
         return TagSplit(kept(self.words), kept(self.tags), self.source)
 
+    def texts(self): return [*map(tuple, self.words)]
+
 # %% ../../nbs/6_tasks/29_tagged_rows.ipynb #63b76d90
 def list_column(table:Table, column:str) -> list:
     "A column whose cells are lists of strings; other cells are refused."

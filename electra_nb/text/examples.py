@@ -36,7 +36,7 @@ def _sides(corpus, share):
         if not isinstance(d, Continued):
             if first is None: first = d
             elif second is None and d!=first: second = d
-            side = 'valid' if is_held_out(d, share) or d==second else 'train'
+            side = 'valid' if is_held_out(d, share) or (d==second and not is_held_out(first, share)) else 'train'
         yield side,d
 
 def _blocks(corpus, share, n_chars=2**20):

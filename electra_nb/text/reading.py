@@ -175,7 +175,7 @@ def _walk(folder, once=False):
     "Files below a folder; each real folder is entered once, and with `once` it must not be met again."
     seen = set()
     for at,dirs,files in os.walk(folder, followlinks=True, onerror=_stop):
-        dirs.sort()
+        dirs[:] = sorted(d for d in dirs if d[0]!='.') # such as .ipynb_checkpoints, which holds copies
         real = os.path.realpath(at)
         if once and real in seen:
             raise ValueError(f"{at} leads to a folder that was met before, so ** would read it twice or for ever: pass the folder instead")

@@ -24,7 +24,7 @@ def need_text(
 ) -> str:
     "The text of a record, or an error that names its place."
     if isinstance(value, str): return value if value.isascii() else _half.sub('\ufffd', value)
-    if value is None and column in known:
+    if (value is None or value!=value) and column in known:
         raise ValueError(f"{where}: no text in column {column!r}: it is null there. Fill it or leave the row out")
     found = 'nothing' if value is None else type(value).__name__
     raise ValueError(f"{where}: no text in column {column!r} (found {found}); columns there: {', '.join(map(str,known))}. Name the "

@@ -8,6 +8,7 @@ __all__ = ['max_growth', 'line_encoder', 'tokenizer_fingerprint', 'load_tokenize
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #a9a86fde
 import json, os, re, unicodedata, warnings
+from collections import Counter
 from collections.abc import Callable, Iterable
 from ..core.files import hash_texts
 from .vocabulary import bert_tokenizer, check_size, max_word, read_vocab, sample_texts, special_tokens
@@ -172,25 +173,27 @@ def check_tokenizer(
     return tok
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #64179368
-def _n_accents(text): return sum(unicodedata.combining(c)>0 for c in unicodedata.normalize('NFD', text))
+def _n_marks(text):
+    "Accents, vowel signs and the like, which are characters of their own once they are decomposed."
+    marks = {c:sum(unicodedata.category(o)=='Mn' for o in unicodedata.normalize('NFD', c)) for c in set(text)}
+    return sum(marks[c]*n for c,n in Counter(text).items())
 
-def _accents_lost(letters, normalizer):
-    "Share of the letters that lose an accent."
-    lost = {c for c in set(letters) if normalizer and _n_accents(normalizer.normalize_str(c))<_n_accents(c)}
-    return sum(c in lost for c in letters)/max(1, len(letters))
+def _accents_lost(text, normalizer):
+    "Accents and vowel signs that are taken away, as a share of the letters."
+    lost = _n_marks(text)-_n_marks(normalizer.normalize_str(text)) if normalizer else 0
+    return max(0, lost)/max(1, sum(map(str.isalpha, text)))
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #905bd3be
 def coverage_report(
     tok:PreTrainedTokenizerFast,
     texts:list, # some documents
-) -> dict: # number of tokens, pieces for each word, shares of [UNK] and of letters that lose an accent (0 to 1)
+) -> dict: # number of tokens, pieces for each word, share of [UNK], and accents and vowel signs that are lost, as a share of the letters
     "How well a tokenizer suits a text."
     lines = [l for t in texts for l in t.split('\n') if l.strip()]
     ids = [i for l in line_encoder(tok)(lines) for i in l]
-    letters = [c for l in lines for c in l if c.isalpha()]
     n_words = sum(len(l.split()) for l in lines)
     return dict(tokens=len(ids), unk_share=ids.count(tok.unk_token_id)/max(1,len(ids)), pieces_per_word=len(ids)/max(1,n_words),
-        accents_lost=_accents_lost(letters, tok.backend_tokenizer.normalizer))
+        accents_lost=_accents_lost('\n'.join(lines), tok.backend_tokenizer.normalizer))
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #edf75b87
 def warn_misfit(
@@ -202,7 +205,7 @@ def warn_misfit(
         out.append(f"{unk:.0%} of the tokens are [UNK]: this vocabulary is not for this text. Train one (tokenizer=None) or "
             "choose another.")
     if lost>.005:
-        out.append(f"{lost:.1%} of the letters lose their accent. For a language in which accents matter, pass strip_accents=False.")
+        out.append(f"{lost:.1%} of the letters lose their accent or vowel sign. For a language in which these matter, pass strip_accents=False.")
     return out
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #cbf68360
