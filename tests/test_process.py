@@ -156,7 +156,7 @@ def test_command(tmp):
 
 def test_help_is_cheap():
     "The commands of the shell show their help without loading the libraries."
-    listed = re.findall(r'(\w+)=electra_nb\.entry_points:(\w+)', (Path(__file__).parent.parent/'settings.ini').read_text())
+    listed = re.findall(r'(\w+)=electra_nb\.core\.entry_points:(\w+)', (Path(__file__).parent.parent/'settings.ini').read_text())
     assert len(listed)>=6
     for command,name in listed:
         code = f"import sys; sys.argv = ['{command}', '--help']\nfrom electra_nb.core.entry_points import {name}, heavy\ntry: {name}()\nfinally: assert not set(heavy)&set(sys.modules)"

@@ -48,7 +48,7 @@ def test_pictures_have_words(site):
 
 def test_sections_come_from_names():
     "A new notebook finds its place by its folder."
-    expected = {'tutorials/first':'Tutorials', 'howto/x':'How to', '1_text/03b_new':'Text', '13_new':'Common parts', '4_training/60_new':'Training',
+    expected = {'tutorials/first':'Tutorials', 'howto/x':'How to', '1_text/03b_new':'Text', '0_core/13_new':'Common parts', '4_training/60_new':'Training',
         'bench/new':'Benchmarks', 'results':'Overview', '9_recipes/cake':'Recipes'}
     assert {p:section(Path(f'{p}.ipynb'))[1] for p in expected}==expected
 
