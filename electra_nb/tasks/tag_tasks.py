@@ -63,6 +63,7 @@ def list_columns(table:Table) -> list:
 
 def is_tagged(table:Table) -> bool: return len(list_columns(table))>=2
 
+# %% ../../nbs/6_tasks/25_tag_tasks.ipynb #a7fab1c9
 def _name_of(column):
     "The name of a column that was given as a number, or in a list."
     if isinstance(column, (list,tuple)) and len(column)==1: column, = column
