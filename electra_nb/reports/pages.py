@@ -137,7 +137,8 @@ def loading_code(
 def code_section(run:RunFolder):
     "How to load the towers, to train on and to fine-tune."
     changes = ''.join(f', {k}={own!r}' for k,(own,_) in changed_settings(run).items())
-    go_on = (f'from electra_nb import pretrain, finetune\n\npretrain({run.size!r}, corpus=…, out={run.name!r}{changes})  # goes on\n'
+    corpus = '' if run.corpus=='builtin' else ', corpus=…'
+    go_on = (f'from electra_nb import pretrain, finetune\n\npretrain({run.size!r}{corpus}, out={run.name!r}{changes})  # goes on\n'
         f"finetune({run.name!r}, data='labels.csv', runs=5)")
     load = [loading_code(run.name, run.objective)] if run.state[0]=='finished' else []
     where = remark('Paths are relative to the folder in which the run folder lies.')

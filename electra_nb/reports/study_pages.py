@@ -120,9 +120,10 @@ def use_lines(
 ) -> str: # Python
     "How to use the models of a study."
     name,saved = folder.resolve().name,[saved_task(p.parent) for p in sorted(folder.glob('models/*/task.json'))]
-    kinds = {task.kind:kind_of(task) for _,task,_ in saved}.values()
+    tasks = {task_name:kind_of(task) for task_name,task,_ in saved}
+    kinds = {o.task.kind:o for o in tasks.values()}.values()
     lines = ['from electra_nb.study.study import Study','',f'study = Study({name!r})']
-    lines += [f'study.predict([{k.example}])' for k in kinds]
+    lines += [f'study.predict([{k.example}], {task_name!r})' for task_name,k in tasks.items()]
     ready = [f"pipeline('{k.pipeline}', '{name}/models/…')" for k in kinds if k.pipeline]
     if ready: lines += ['','from transformers import pipeline','']
     if any(cfg.pooling!='cls' for _,_,cfg in saved): ready.append("# tasks.pooling says what a model with another pooling than 'cls' needs")
