@@ -107,7 +107,8 @@ def check_vocab_options(
 
 # %% ../../nbs/1_text/13_prepare.ipynb #17f7a3e6
 def _log_stats(stats, n_valid, valid):
-    seen = f"; read {stats['epochs']:.2g} times" if 'epochs' in stats else ''
+    n = stats.get('epochs', 0)
+    seen = f"; read {f'{n:,.0f}' if n>=10 else f'{n:.2g}'} time{'s'*(f'{n:.2g}'!='1')}" if n else ''
     logger.info(f"text: {stats['documents']:,} documents, {stats['tokens']:,} tokens in {stats['rows']:,} rows; "
         f"{stats['cut_off']:.1%} cut off, "
         f"{stats['padding']:.1%} padding, {stats['unk']:.2%} [UNK]{seen}; {n_valid:,} rows held out")

@@ -79,7 +79,7 @@ def duration(
 ) -> str: # such as '3.5 hours'
     "A duration in words."
     units = ((365.25*86400,'years'),(86400,'days'),(3600,'hours'),(60,'minutes'))
-    return next((f'{seconds/k:,.1f} {unit}' for k,unit in units if seconds>=(1 if unit=='years' else 2)*k), f'{seconds:.0f} seconds')
+    return next((f'{seconds/k:,.1f} {unit}' for k,unit in units if seconds>=(1 if unit=='years' else 2)*k), f"{seconds:.0f} second{'s'*(round(seconds)!=1)}")
 
 # %% ../../nbs/4_training/06_deadline.ipynb #dc14f9c5
 def rounded(
