@@ -89,8 +89,8 @@ def _refuse_values(argv, parser):
     switches = {o for a in parser._actions if isinstance(a, argparse.BooleanOptionalAction) for o in a.option_strings}
     for name,value in zip(argv, argv[1:]):
         if name in switches and value.lower() in ('true','false','yes','no','on','off','0','1'):
-            raise ValueError(f"{name} takes no value: --{name.removeprefix('--no-').removeprefix('--')} turns it on, "
-                f"--no-{name.removeprefix('--no-').removeprefix('--')} turns it off")
+            switch = name.removeprefix('--').removeprefix('no-')
+            raise ValueError(f"{name} takes no value: --{switch} turns it on, --no-{switch} turns it off")
 
 # %% ../../nbs/0_core/02_commands.ipynb #a67a8fd3
 class Command:
