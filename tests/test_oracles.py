@@ -14,7 +14,8 @@ from electra_nb.tasks.answer_head import AnswerHead, Beam, HeadConfig, answer_lo
 from electra_nb.tasks.final_text import align, word_splitter
 from electra_nb.tasks.head import Classifier, TaskLoss
 from electra_nb.tasks.learner import SparseNorm, SumLoss
-from electra_nb.tasks.questions import question_rows, read_squad
+from electra_nb.tasks.question_files import read_squad
+from electra_nb.tasks.questions import question_rows
 from electra_nb.tasks.answer_spans import SpanConfig, find_answers
 from electra_nb.tasks.squad_scores import answer_scores, normalise, squad1_scores, squad2_scores
 from electra_nb.tasks.windows import WindowConfig, Windows

@@ -14,7 +14,8 @@ from ..core.commands import logger
 from .conll import conll_readers, read_conll
 from .labels import table_rows, table_task
 from .own_questions import question_own_rows, question_task
-from .questions import has_questions, read_squad
+from .question_files import read_squad
+from .questions import has_questions
 from .rows import Task, TaskData
 from .spans import is_span_tag
 from .tables import Table, read_csv, read_table, readers

@@ -7,7 +7,7 @@ __all__ = ['squad1', 'squad2', 'question_tasks', 'mrqa_task', 'question_table', 
 
 # %% ../../nbs/6_tasks/38_squad.ipynb #52a3fff5
 from dataclasses import replace
-from .questions import read_squad
+from .question_files import read_squad
 from .rows import Split, Task
 from .tables import Table, read_jsonl
 from pathlib import Path
