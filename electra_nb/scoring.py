@@ -11,7 +11,7 @@ import json, sys
 from collections.abc import Iterable, Iterator
 from .core.commands import Command, quiet
 from .core.files import atomic_file, read_json
-from .finetuning import last_run
+from .tasks.encoders import last_run
 from .zero_shot.slips import Threshold, held_out_sentences, slip_threshold
 from .zero_shot.texts import read_texts
 from .zero_shot.tokens import token_scores
