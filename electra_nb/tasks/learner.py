@@ -21,8 +21,7 @@ from .rows import TaskData
 from .settings import FinetuneConfig
 from ..training.device import LossesToHost, SmoothLoss, TableLearner, precision_cbs
 from ..training.optim import ClipGrads, WarmupDecay, make_opt
-from ..training.progress import Steps
-from ..training.steps import StepProgress
+from ..training.progress import StepProgress, Steps
 from fastai.basics import DataLoaders, Learner, noop
 from fastai.callback.core import Callback, CancelFitException, CancelValidException
 from functools import partial

@@ -18,10 +18,10 @@ from .device import explain_memory
 from .history import fill_recorder
 from .log import LogSteps, read_log, save_curves, trim_log
 from .optim import OptimConfig, WarmupDecay
-from .steps import CostLimit, EvalIntervals, RestoreScaler, SaveSteps, StepProgress, TrainConfig
+from .steps import CostLimit, EvalIntervals, RestoreScaler, SaveSteps, TrainConfig
 from .steps import eval_interval, milestones, n_intervals, stop_signals
 from .nonfinite import DumpBadBatch
-from .progress import orders
+from .progress import orders, StepProgress
 from .tower_rates import tower_factors
 from fastai.basics import Learner
 from fastai.callback.core import Callback

@@ -4,22 +4,20 @@
 
 # %% auto #0
 __all__ = ['TrainConfig', 'eval_interval', 'milestones', 'EvalIntervals', 'n_intervals', 'CostLimit', 'SaveSteps',
-           'RestoreScaler', 'stop_signals', 'StepProgress']
+           'RestoreScaler', 'stop_signals']
 
 # %% ../../nbs/4_training/02_steps.ipynb #d2fc0094
-import math, shutil, signal, threading, time
+import math, signal, threading, time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from .checkpoints import checkpoint_bytes, prune_checkpoints, save_checkpoint
 from ..core.files import need_space
 from ..text.batches import row_order
-from ..core.commands import quiet
 from ..core.settings import Settings
 from .progress import orders
 from fastai.callback.core import Callback, CancelFitException
 from fastcore.basics import patch
 from pathlib import Path
-from tqdm import tqdm
 
 # %% ../../nbs/4_training/02_steps.ipynb #63975b47
 @dataclass(frozen=True)
@@ -192,30 +190,3 @@ def stop_signals(
     try: yield
     finally:
         for s,h in old.items(): signal.signal(s, h)
-
-# %% ../../nbs/4_training/02_steps.ipynb #a0c265a9
-class StepProgress(Callback):
-    "A progress bar over all steps."
-    order = orders['StepProgress']
-    def __init__(self,
-        n_steps:int, # length of the training
-        what:str='pre-training', # name of the bar
-        leave:bool=True, # keep the full bar on the screen
-        every:int=20, # steps between two readings of the loss
-    ):
-        self.n_steps,self.every = n_steps,every
-        self.what,self.leave,self.bar = what,leave,None
-    def before_fit(self):
-        look = dict(desc=self.what, leave=self.leave, unit='step', disable=quiet(), ncols=shutil.get_terminal_size().columns)
-        self.bar = tqdm(total=self.n_steps, initial=self.learn.steps.done, **look)
-    def after_step(self):
-        self.bar.total = self.n_steps
-        self.bar.update(int(not self.learn.steps.skipped))
-        mean = self.learn.recorder.smooth_loss
-        if self.bar.disable or self.learn.steps.done%self.every or not mean.count: return
-        losses = getattr(self.learn, 'tower_losses', ())
-        named = losses[-1][1] if losses else dict(loss=float(mean.value)) # of the last line of the log
-        self.bar.set_postfix_str(' '.join(f"{k.removesuffix('_loss')} {v:.4g}" for k,v in named.items()), refresh=False)
-    def after_fit(self): self.close()
-    def close(self):
-        if self.bar: self.bar.close()
