@@ -66,6 +66,11 @@ def _test_stats(scored):
     if not known: return dict(test=np.nan, best_test=np.nan)
     return dict(test=np.median([t for _,t in known]), best_test=max(known, key=lambda o: o[0])[1])
 
+def _within(interval, metric):
+    "An interval that ends where the score itself does."
+    lowest = -100 if metric in ('mcc','spearman','pearson') else 0
+    return {**interval, **{k:np.clip(interval[k], lowest, 100) for k in ('low','high')}}
+
 def summarize(
     lines:list, # of a ledger
     folder:str=None, # of the study, for intervals over rows; None: over seeds only
@@ -74,7 +79,7 @@ def summarize(
     rows = []
     for (model,start,task),rs in groups(lines).items():
         scored = [r for r in rs if r['score'] is not None]
-        interval = mean_test(run_sample(scored, folder)) if scored else {}
+        interval = _within(mean_test(run_sample(scored, folder)), rs[0]['metric']) if scored else {}
         interval = {k:interval.get(k) for k in ('low','high','covers')}
         about = dict(**_test_stats(scored), guess=rs[0]['guess'], also=_also(rs), failed=failed_runs(rs))
         rows.append(dict(model=model, start=start, task=task, metric=rs[0]['metric'], runs=len(rs),

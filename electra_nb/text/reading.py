@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['openers', 'max_chars', 'max_record', 'suffixes', 'check_unpacked', 'explain_damage', 'read_lines', 'Continued',
-           'text_docs', 'file_kind', 'find_files']
+           'text_docs', 'file_kind', 'find_files', 'left_out']
 
 # %% ../../nbs/1_text/01_reading.ipynb #6ade9cd4
 import bz2, codecs, glob, gzip, io, lzma, os, pyarrow as pa, re, shlex, zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -208,3 +209,14 @@ def find_files(
         raise ValueError(f"{source} has no file that can be read: {', '.join(suffixes)}, also compressed as .gz, .bz2, .xz or .zst, "
             "are looked for")
     raise FileNotFoundError(f"no file, folder or glob {str(source)!r} (looked from {Path.cwd().name}/)")
+
+# %% ../../nbs/1_text/01_reading.ipynb #077f6493
+def left_out(
+    folder:str,
+) -> str: # empty if that is none, or if it is no folder
+    "A sentence on the files of a folder whose ending is none of text."
+    folder = Path(folder).expanduser()
+    files = [p for p in _walk(folder) if p.name[0]!='.'] if folder.is_dir() else []
+    others = Counter(file_kind(p) or 'without an ending' for p in files if not _is_text(p))
+    kinds = ', '.join(f'{k} {kind}' for kind,k in others.most_common(5))
+    return f"{others.total()} of {len(files)} files are left out, for their ending is none of text ({kinds})" if others else ''

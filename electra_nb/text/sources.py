@@ -10,8 +10,9 @@ import json, os, re, tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ..core.cache import remembered_hash
+from ..core.commands import logger
 from ..core.files import hash_texts
-from .reading import file_kind, find_files
+from .reading import file_kind, find_files, left_out
 from .records import need_text, read_docs, text_bytes
 from itertools import chain, count
 from pathlib import Path
@@ -63,6 +64,7 @@ def file_corpus(
     def read(): return chain.from_iterable(_watched(p, s, read_docs(p, text_column, whole_files)) for p,s in states.items())
     fingerprint = hash_texts([text_column, str(whole_files), *(remembered_hash(p, 'xxh3') for p in states)])
     name = re.sub(r'[^\w-]+', '_', Path(source).expanduser().stem).strip('_')
+    if others := left_out(source): logger.info(f'{name}: {others}')
     return Corpus(name or 'files', read, fingerprint, text_bytes(states, text_column), uses=uses)
 
 # %% ../../nbs/1_text/03_sources.ipynb #b18afe8d
