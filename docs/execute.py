@@ -40,6 +40,7 @@ def execute(
     matplotlib.rcParams.update({**chart_style(), 'svg.hashsalt':path.stem})
     for cell in nb.cells:
         if '#| eval: false' in cell.source: continue
+        if cell.cell_type=='code': cell.outputs = []
         shell.cell(cell)
         keep(cell)
     write_nb(nb, path)

@@ -27,8 +27,7 @@ def groups(
     out = {title:[] for title in cli.titles.values()}
     for name,(part,kind,text) in cli.docs.items():
         meaning,default = re.fullmatch(r'(.*?)(?: \[((?:default|small): .*)\])?', text).groups()
-        default = re.sub(r'default: |small: (.*), tiny: \1$', r'\1', default or '') # a value that all sizes have stands alone
-        out[cli.titles[part]].append((name, kind.__name__, default, meaning))
+        out[cli.titles[part]].append((name, kind.__name__, (default or '').removeprefix('default: '), meaning))
     return {title:rows for title,rows in out.items() if rows}
 
 def folded(

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from .core.commands import Command, logger
 from .core.files import hash_texts
 from .objectives.table import objectives
-from .core.settings import option_docs, with_options
+from .core.settings import option_docs, with_options, with_values
 from .reports.study_pages import save_study_report
 from .study.folder import open_study
 from .study.runs import Plan, answer_tests, closing_words, log_summary, run_task, study_session
@@ -128,8 +128,10 @@ def _check_glue(tasks, **options):
 # %% ../nbs/7_study/08_finetuning.ipynb #ad9544fe
 _docs = {**option_docs((OptimConfig,TagConfig,WindowConfig,HeadChoice,SpanConfig)),
     **{k:v for k,v in option_docs((FinetuneConfig,)).items() if v[2]}}
-_small,_tiny = (finetune_config(SimpleNamespace(hidden_size=d, num_hidden_layers=2, max_position_embeddings=128)) for d in (256,64))
-_docs = {k:(part, kind, f'{text} [small: {getattr(_small, k)}, tiny: {getattr(_tiny, k)}]') for k,(part,kind,text) in _docs.items()}
+_shapes = dict(small=(256,12), hour=(128,4), tiny=(64,2)) # size -> width, layers
+def _shape(width, layers): return SimpleNamespace(hidden_size=width, num_hidden_layers=layers, max_position_embeddings=128)
+
+_docs = with_values(_docs, {size:asdict(finetune_config(_shape(*o))) for size,o in _shapes.items()})
 
 # %% ../nbs/7_study/08_finetuning.ipynb #459f5a57
 @with_options(_docs)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields, replace
 from .model.towers import ModelConfig, electra_configs, sizes
 from .objectives.rtd import RTD
 from .objectives.table import get_objective, objectives
-from .core.settings import change, check_names, leaves, option_docs, settings
+from .core.settings import change, check_names, leaves, option_docs, settings, with_values
 from .text.packing import ExamplesConfig
 from .text.tokenizer import VocabConfig
 from .training.optim import OptimConfig
@@ -148,11 +148,9 @@ def stored_recipe(
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #2e7704a9
 def recipe_docs() -> dict: # name -> (part, type, comment)
-    "Where each setting is declared, what it says there, and its values in two sizes."
-    small,tiny = (settings(recipes[k]) for k in ('small','tiny'))
-    docs = dict(objective=('Objective', str, f"what is learned from the text: {', '.join(objectives)} [default: electra]"))
-    for k,(part,kind,text) in option_docs(all_leaves).items(): docs[k] = part,kind,f'{text} [small: {small.get(k)}, tiny: {tiny.get(k)}]'
-    return docs
+    "Where each setting is declared, what it says there, and its values in three sizes."
+    objective = 'Objective',str,f"what is learned from the text: {', '.join(objectives)}"
+    return with_values(dict(objective=objective, **option_docs(all_leaves)), {k:recipes[k].flat() for k in ('small','hour','tiny')})
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #4a15005f
 option_groups = dict(Objective='objective (objectives.table)', VocabConfig='vocabulary (text.tokenizer)',

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['in_interval', 'interval_words', 'check_value', 'Settings', 'settings', 'change', 'leaves', 'check_names',
-           'option_docs', 'with_options']
+           'option_docs', 'with_values', 'with_options']
 
 # %% ../../nbs/0_core/04_settings.ipynb #9a5ea50e
 import difflib, inspect, math, numbers, re
@@ -125,6 +125,21 @@ def option_docs(
 ) -> dict: # name -> (part, type, comment)
     "Where each setting is declared, and what it says there."
     return {k:(part.__name__, v.anno, v.docment) for part in parts for k,v in docments(part, full=True, returns=False).items()}
+
+# %% ../../nbs/0_core/04_settings.ipynb #1c89d094
+def _values(by_size):
+    "A value for each size in words, or the one that all have."
+    first,*others = map(repr, by_size.values())
+    if all(v==first for v in others): return f'default: {next(iter(by_size.values()))}'
+    return ', '.join(f'{size}: {v}' for size,v in by_size.items())
+
+def with_values(
+    docs:dict, # from `option_docs`
+    sizes:dict, # size -> settings by name
+) -> dict: # the same with longer comments
+    "Add to each comment the value that the setting has by itself."
+    values = {k:{size:own.get(k) for size,own in sizes.items()} for k in docs}
+    return {k:(part,kind,f'{text} [{_values(values[k])}]') for k,(part,kind,text) in docs.items()}
 
 # %% ../../nbs/0_core/04_settings.ipynb #abe15602
 def with_options(

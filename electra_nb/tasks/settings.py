@@ -36,7 +36,7 @@ class FinetuneConfig(TagConfig, WindowConfig, HeadChoice, SpanConfig, OptimConfi
     sum_loss:bool=True # differentiate the sum over a batch (original code); False: the mean
     sparse_norm:bool=False # clip by a norm that counts repeated tokens apart (original code on CPU and GPU); False: the true norm (TPU)
     swap_pairs:bool=True # train on both orders where the task allows it (original code)
-    reinit_layers:int=0 # top layers of a pre-trained encoder that begin anew (Zhang et al., 2021, section 5); 3 for the size `hour`
+    reinit_layers:int=0 # top layers of a pre-trained encoder that begin anew (Zhang et al., 2021, section 5)
     class_weights:str=None # 'balanced': rows of rare labels count more in the loss, so that each label counts the same; None: each row does
     unpad:bool=None # leave padding out of the encoder (dropout then draws otherwise); None: on a CPU
     precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
