@@ -20,11 +20,12 @@ from electra_nb.training.folder import versions
 from electra_nb.zero_shot.pairs import evaluate_pairs
 from paper_tables import some_pairs
 from pathlib import Path
+from tags_and_questions import record
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 
 n_words = 5_000_000 # of each of the two texts
 every = {'wikipedia-en':13,'gutenberg':5} # of so many documents one is taken, so that they are spread over all files
-glue = 'cola sst2 rte stsb mnli:train=train_subset.tsv'
+glue = 'cola stsb rte mnli:train=train_subset.tsv sst2'
 
 def documents(folder) -> Iterator[str]:
     "The documents of all files of a folder."
@@ -64,14 +65,15 @@ def ask_pairs(data, run, seed, n):
 
 def sentence_rows(data, name): return (pd.read_csv(data/f'sentences/{name}/{s}.tsv', sep='\t', quoting=3) for s in ('train','test'))
 
-def fine_tune(data, run, out, runs):
-    "The lines of all fine-tunings, from the run and from random starts."
-    common = dict(runs=runs, baseline=True)
-    studies = [finetune(run, tasks=t, glue_dir=str(data/d), out=str(out/d), **common) for t,d in ((glue,'glue'),('chunk','tagging'))]
+def studies(data, run, out, runs) -> Iterator[tuple]:
+    "Name and study of each task, from the run and from random starts; the longest come last."
+    common = dict(baseline=True, threads=1)
     for name in ('MR','SUBJ'):
         rows,test = sentence_rows(data, name)
-        studies.append(finetune(run, data=rows, dev=test, text='text', label='label', out=str(out/name), **common))
-    return [l for s in studies for l in s.lines]
+        yield name.lower(),finetune(run, data=rows, dev=test, text='text', label='label', out=str(out/name), runs=runs, **common)
+    for task in f'chunk {glue}'.split():
+        name,folder = task.partition(':')[0],'tagging' if task=='chunk' else 'glue'
+        yield name,finetune(run, tasks=task, glue_dir=str(data/folder), out=str(out/name), runs=runs, **common)
 
 def text_vectors(text, tok):
     "Vectors of tokens from counts of neighbours in the same text, as many numbers as the encoder has units."
@@ -119,7 +121,7 @@ if __name__=='__main__':
     for seed in a.seeds:
         run = a.out/f'hour-{seed}'
         parts = dict(train=lambda: train(text, run, seed), pairs=lambda: ask_pairs(a.data, run, seed, a.pairs),
-            tasks=lambda: fine_tune(a.data, run, a.out/f'studies-{seed}', a.runs), vectors=lambda: score_vectors(a.data, text, run))
+            tasks=lambda: {name:record(s) for name,s in studies(a.data, run, a.out/f'studies-{seed}', a.runs)}, vectors=lambda: score_vectors(a.data, text, run))
         for part in a.parts:
             found = json.loads(path.read_text()) if path.exists() else dict(what=__doc__.split('\n')[0], versions=versions())
             mine = found.setdefault(f'seed {seed}', {})

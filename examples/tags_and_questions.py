@@ -63,13 +63,16 @@ def own_run(data, out, name, seed=0):
     if not (run/'end.json').exists(): pretrain(corpus=str(text), out=str(run), seed=seed, threads=1)
     return run
 
-def tune(run, out, name, train, dev, epochs, seeds):
+def record(study):
     "The lines and statistics of a study."
-    kind = dict(max_len=128, max_question=24, doc_stride=48) if name=='squad' else {}
-    study = finetune(str(run), data=str(train), dev=str(dev), epochs=epochs, runs=seeds, baseline=True,
-        threads=1, out=str(out), **kind)
     tables = dict(statistics=study.statistics(), gain=study.compare())
     return dict(lines=study.lines, **{k:json.loads(t.reset_index().to_json(orient='records')) for k,t in tables.items()})
+
+def tune(run, out, name, train, dev, epochs, seeds):
+    "A task with several seeds, and with as many from a random start."
+    kind = dict(max_len=128, max_question=24, doc_stride=48) if name=='squad' else {}
+    return record(finetune(str(run), data=str(train), dev=str(dev), epochs=epochs, runs=seeds, baseline=True,
+        threads=1, out=str(out), **kind))
 
 def read(path): return json.loads(path.read_text()) if path.exists() else {}
 
