@@ -12,7 +12,11 @@ common = dict( # function -> what most people change, in this order; a function 
     pretrain=('size','corpus','out','tokenizer','objective','steps','hours','bs','lr','max_len','vocab_size'),
     finetune=('model','tasks','data','dev','label','runs','out','epochs','lr','bs','max_len'))
 
-public = {**_where, 'bench':'bench.command', 'environment':'reports.environment'} # name -> module: what readers look for on its page; the last two have a command only
+public = { # name -> module: what readers look for on its page, and find at its top
+    **_where, 'bench':'bench.command', 'environment':'reports.environment', # these two have a command only
+    'get_corpus':'text.corpus', 'get_tokenizer':'text.tokenizer', 'prepare':'text.prepare', 'build_examples':'text.examples',
+    'get_models':'model.towers', 'train':'training.loop', 'pretrain_learner':'training.learner', 'load_task':'tasks.loading',
+    'own_data':'tasks.own', 'task_learner':'tasks.learner', 'summarize':'study.statistics', 'mean_test':'study.intervals'}
 
 def command(
     module:str, # that has a `cli`

@@ -140,7 +140,9 @@ class Notebook:
         "Where it comes from."
         module = f"\n```{{py:module}} {self.module}\n```\n" if self.module else ''
         source = f", module [{self.module}]({blob}/{self.module.replace('.', '/')}.py)" if self.module else ''
-        return f'{module}\n:::{{container}} where\nNotebook [{self.path.name}]({self.source}){source}\n:::'
+        reads = any("'../results/" in c.source or "'../../results/" in c.source for c in self.cells)
+        clone = f'. It reads figures of the repository: run it in a clone, in `{(Path(cfg.nbs_path.name)/self.path).parent}/`' if reads else ''
+        return f'{module}\n:::{{container}} where\nNotebook [{self.path.name}]({self.source}){source}{clone}\n:::'
 
     def page(self,
         links, # turns names in backticks into links
@@ -153,12 +155,28 @@ class Notebook:
                 if c.source.startswith('## '): checks = c.source.startswith('## Checks')
                 if c is self.cells[0] and self.caption!='Start': c.source = re.sub(r'(\n\n> .+\n?)', lambda m: m[0]+self.about()+'\n', c.source, count=1)
                 out.append(mk_cell(links(c.source, self.path.parent), 'markdown'))
-            elif not c.directives_: out.append(c)
+            elif not c.directives_: out.append(folded_checks(c) if self.module and not checks else c)
             elif checks or 'hide' not in c.directives_:
                 above,here = code_cells(c, self.module, links, offered)
                 first += above
                 out += here
         return [out[0],*first,*out[1:]]
+
+def only_checks(
+    source:str, # of a cell
+) -> bool:
+    "Whether a cell has nothing to show: assertions, and errors that are expected."
+    def is_check(o):
+        if isinstance(o, ast.With): return 'expect_fail' in ast.unparse(o.items[0])
+        return isinstance(o, ast.Assert) or ast.unparse(o).startswith('test_')
+    return all(map(is_check, ast.parse(source).body))
+
+def folded_checks(
+    c, # cell without a directive
+): # the cell
+    "Fold a cell that only checks."
+    if only_checks(c.source): c.metadata = {**(c.get('metadata') or {}), 'tags':['hide-input'], 'mystnb':dict(code_prompt_show='Checks', code_prompt_hide='Checks')}
+    return c
 
 def code_cells(
     c, # cell with a directive

@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['Prepared', 'Run', 'prepare_text', 'build_learner', 'machine', 'announce_machine', 'write_facts', 'write_tokenizer',
-           'open_folder', 'is_finished', 'train_run', 'stop_place', 'stop_run', 'finish_run']
+           'open_folder', 'is_finished', 'train_run', 'stop_place', 'stop_run', 'attempt', 'finish_run']
 
 # %% ../nbs/5_pretraining/04_run.ipynb #f9312dab
 import json, signal, sys, torch
 from collections import namedtuple
+from collections.abc import Callable
 from .core.commands import logger, told_interrupt
 from .core.files import atomic_file, atomic_folder, read_json, verify_folder
 from .model.hf import save_tower
@@ -167,6 +168,11 @@ def stop_run(
     return run.learn
 
 # %% ../nbs/5_pretraining/04_run.ipynb #224f3690
+def attempt(what:str, do:Callable) -> None:
+    "Do what must not make a finished training fail."
+    try: do()
+    except Exception as e: logger.warning(f'{what} failed ({type(e).__name__}: {e}); the model is complete')
+
 def finish_run(
     run:Run,
     done:bool=False, # it had been finished before
@@ -176,9 +182,9 @@ def finish_run(
     for name,tower in learn.model.parts.items():
         if not done or verify_folder(out/name): atomic_folder(out/name, partial(save_tower, tower, tok=tok))
     write_facts(run)
-    if not done or not (out/'README.md').exists(): atomic_file(out/'README.md', model_card(out, tok.mask_token))
+    if not done or not (out/'README.md').exists(): attempt('the model card', lambda: atomic_file(out/'README.md', model_card(out, tok.mask_token)))
     note_end(out, 'finished', learn.steps.done)
-    logger.info(f'diagnosis: {diagnose(out).line()}')
+    attempt('the diagnosis', lambda: logger.info(f'diagnosis: {diagnose(out).line()}'))
     save_run_report(out)
     logger.info(closing_words(run))
     return learn

@@ -1,14 +1,14 @@
-"""What `pretrain('hour')` gives on ten million words: grammar pairs, and fine-tuning beside a random start and averaged word vectors.
+"""What `pretrain('hour')` gives on ten million words: grammar pairs, and the scores of averaged word vectors of the same text.
 
-    python one_hour.py DATA OUT --seeds 0 1 2 --parts train pairs tasks vectors
+    python one_hour.py DATA OUT --seeds 0 1 2 --parts train pairs vectors
 
 DATA has corpus/wikipedia-en/*.xz and corpus/gutenberg/*.xz (plain text, an empty line between documents),
-grammar/{zorro,blimp}.jsonl.xz, glue/, sentences/{MR,SUBJ}/{train,test}.tsv and tagging/chunk/. Text, runs and studies
-are kept in OUT, with the figures in OUT/one_hour.json; the same command goes on where it was stopped.
+grammar/{zorro,blimp}.jsonl.xz, glue/ and sentences/{MR,SUBJ}/{train,test}.tsv. Text and runs are kept in OUT, with the
+figures in OUT/one_hour.json; the same command goes on where it was stopped. does_pretraining_help.py fine-tunes the runs.
 """
 import argparse, json, time, numpy as np, pandas as pd
 from collections.abc import Iterator
-from electra_nb import finetune, pretrain
+from electra_nb import pretrain
 from electra_nb.model.lexical import ppmi, sampled_counts, word_vectors
 from electra_nb.tasks.encoders import encoder_tokenizer
 from electra_nb.tasks.glue import parse_tasks
@@ -18,9 +18,9 @@ from electra_nb.tasks.loading import load_files
 from electra_nb.text.reading import read_lines
 from electra_nb.training.folder import versions
 from electra_nb.zero_shot.pairs import evaluate_pairs
+from does_pretraining_help import sentence_rows
 from paper_tables import some_pairs
 from pathlib import Path
-from tags_and_questions import record
 from sklearn.linear_model import LogisticRegressionCV, RidgeCV
 
 n_words = 5_000_000 # of each of the two texts
@@ -63,18 +63,6 @@ def ask_pairs(data, run, seed, n):
     return {f'{name} {by}':evaluate_pairs(run, found, by, seed).round(3).to_dict('records')
         for name,found in pairs.items() for by in ('generator','discriminator')}
 
-def sentence_rows(data, name): return (pd.read_csv(data/f'sentences/{name}/{s}.tsv', sep='\t', quoting=3) for s in ('train','test'))
-
-def studies(data, run, out, runs) -> Iterator[tuple]:
-    "Name and study of each task, from the run and from random starts; the longest come last."
-    common = dict(baseline=True, threads=1)
-    for name in ('MR','SUBJ'):
-        rows,test = sentence_rows(data, name)
-        yield name.lower(),finetune(run, data=rows, dev=test, text='text', label='label', out=str(out/name), runs=runs, **common)
-    for task in f'chunk {glue}'.split():
-        name,folder = task.partition(':')[0],'tagging' if task=='chunk' else 'glue'
-        yield name,finetune(run, tasks=task, glue_dir=str(data/folder), out=str(out/name), runs=runs, **common)
-
 def text_vectors(text, tok):
     "Vectors of tokens from counts of neighbours in the same text, as many numbers as the encoder has units."
     lines = [l for path in text for l in read_lines(path) if l.strip()]
@@ -112,16 +100,14 @@ if __name__=='__main__':
     ask.add_argument('data', type=Path)
     ask.add_argument('out', type=Path)
     ask.add_argument('--seeds', nargs='+', type=int, default=[0,1,2])
-    ask.add_argument('--parts', nargs='+', default=['train','pairs','tasks','vectors'])
-    ask.add_argument('--runs', type=int, default=5, help='fine-tunings of each task')
+    ask.add_argument('--parts', nargs='+', default=['train','pairs','vectors'])
     ask.add_argument('--pairs', type=int, default=2000, help='grammar pairs of each phenomenon')
     a = ask.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
     text,path = write_text(a.data, a.out),a.out/'one_hour.json'
     for seed in a.seeds:
         run = a.out/f'hour-{seed}'
-        parts = dict(train=lambda: train(text, run, seed), pairs=lambda: ask_pairs(a.data, run, seed, a.pairs),
-            tasks=lambda: {name:record(s) for name,s in studies(a.data, run, a.out/f'studies-{seed}', a.runs)}, vectors=lambda: score_vectors(a.data, text, run))
+        parts = dict(train=lambda: train(text, run, seed), pairs=lambda: ask_pairs(a.data, run, seed, a.pairs), vectors=lambda: score_vectors(a.data, text, run))
         for part in a.parts:
             found = json.loads(path.read_text()) if path.exists() else dict(what=__doc__.split('\n')[0], versions=versions())
             mine = found.setdefault(f'seed {seed}', {})

@@ -7,7 +7,7 @@ __all__ = ['looks', 'probe_panels', 'probe_tiles', 'generator_settings', 'SlotMo
            'Panel', 'draw', 'share_done', 'Evaluate', 'table_metrics', 'encoder_flops']
 
 # %% ../../nbs/3_objectives/03_contract.ipynb #d00ee4eb
-import torch
+import math, torch
 from dataclasses import dataclass
 from fastai.callback.core import Callback
 from fastai.learner import Recorder
@@ -79,8 +79,10 @@ def draw(
         xy = points(c)
         if xy: ax.plot(*zip(*xy), label=c.label, **looks[c.kind])
     if panel.chance is not None: ax.axhline(panel.chance, ls='--', color='k', label='chance')
-    ax.set(title=panel.title, xlabel='step')
-    if ax.lines and len(panel.curves)>1: ax.legend(fontsize=8)
+    named = bool(ax.lines) and len(panel.curves)>1
+    if named: ax.legend(fontsize=9, ncols=2, loc='lower left', bbox_to_anchor=(0,1), borderaxespad=.2, handlelength=1.2, columnspacing=1.)
+    ax.set(xlabel='step')
+    ax.set_title(panel.title, pad=6+13*math.ceil(len(ax.lines)/2)*named) # above the legend, which crosses no curve there
 
 # %% ../../nbs/3_objectives/03_contract.ipynb #6d09276c
 probe_panels = (Panel('Pairs of sentences', (Curve('pair_accuracy', 'the real one is preferred'),),

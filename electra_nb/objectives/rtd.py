@@ -158,15 +158,15 @@ class RTDLoss(Callback):
 
 # %% ../../nbs/3_objectives/07_rtd.ipynb #029dc401
 _disc_curves = (Curve('disc_loss', 'training', 'train'),Curve('disc_loss', 'held-out text'),
-    Curve('disc_floor', 'knows only the share', 'floor'))
+    Curve('disc_floor', 'knows only how many', 'floor'))
 _disc_loss = Panel('Discriminator: loss', _disc_curves, 'Below the dashed line it knows more than how many tokens are replaced.')
 _gen_curves = (Curve('gen_loss', 'training', 'train'),Curve('mlm_loss', 'held-out text'),Curve('mask_loss', 'held-out, at [MASK]'),
     Curve('unigram_loss', 'at [MASK], knows only frequencies', 'floor'))
 gen_panel = Panel('Generator: loss', _gen_curves, 'At [MASK] it must be below the dashed line: then it uses the words around.')
 _auc = Panel('Discriminator: AUC', (Curve('disc_auc', "generator's samples"),Curve('unigram_auc', 'words by frequency')),
     'Area under the ROC curve: replaced tokens told from originals; 0.5 is chance.', chance=.5)
-_accuracy = Panel('Generator: accuracy on [MASK]', (Curve('mask_accuracy', 'held-out text'),Curve('replaced', 'share of tokens replaced')),
-    'How often the likeliest word is the true one; and how many tokens of the text are replaced.')
+_accuracy = Panel('Generator: accuracy on [MASK]', (Curve('mask_accuracy', 'held-out text'),),
+    'How often the likeliest word is the true one.')
 panels = (_disc_loss,gen_panel,_auc,_accuracy)
 
 # %% ../../nbs/3_objectives/07_rtd.ipynb #e589faf2

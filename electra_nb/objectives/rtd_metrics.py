@@ -23,7 +23,7 @@ def base_rate_loss(
     p:float, # share of replaced tokens, 0 to 1
 ) -> float: # nats a token
     "Entropy of the base rate: the loss of a discriminator that has learned nothing else."
-    return -sum(q*math.log(q) for q in (p,1-p) if q>0)
+    return sum(-q*math.log(q) for q in (p,1-p) if 0<q<1)
 
 # %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #272d6481
 class Sums:

@@ -10,8 +10,8 @@ __all__ = ['libraries', 'cli', 'library_version', 'cores', 'gigabytes', 'memory'
 import os, platform, torch
 from .. import __version__
 from ..core.commands import Command
-from ..core.files import read_json
 from ..recipe import recipes, stored_recipe
+from .run_folder import read_run_info
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -55,9 +55,9 @@ def run_settings(
     run:str, # run folder
 ) -> dict: # name -> words
     "What makes a run different from its size."
-    path = Path(run)/'recipe.json'
-    if not path.exists(): raise FileNotFoundError('there is no recipe.json: name the folder of a run, such as runs/mine')
-    info = read_json(path, ('size','recipe'))
+    path = Path(run).expanduser()
+    if not (path/'recipe.json').exists(): raise FileNotFoundError('there is no recipe.json: name the folder of a run, such as runs/mine')
+    info = read_run_info(path)
     usual,own = recipes[info['size']].flat(),stored_recipe(info).flat()
     changed = [f'{k}={_harmless(v)!r}' for k,v in own.items() if v!=usual.get(k)]
     begun = ', '.join(f'{k} {v}' for k,v in info.get('versions', {}).items())

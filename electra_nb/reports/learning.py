@@ -58,7 +58,7 @@ def has_learned(run:RunFolder) -> bool:
 
 # %% ../../nbs/8_reports/03_learning.ipynb #c104d9a0
 @rule('fakes never differ', 'raise the temperature; see that the generator gets the masked text, and not the original',
-    'replaced', 'sampled_accuracy', 'mask_prob')
+    'replaced', 'sampled_accuracy', 'mask_prob', symptom=True)
 def _never_differ(run, v):
     share = run.settings['mask_prob']
     if run.step<=warmup_steps(run) or v['replaced']>=share/15: return

@@ -74,9 +74,10 @@ def verdict_notes(run:RunFolder) -> list:
 
 # %% ../../nbs/8_reports/07_pages.ipynb #7743cf42
 def changed_settings(run:RunFolder) -> dict: # name -> (of this run, of its size)
-    "Settings that differ from the recipe of the size."
+    "Settings that differ from the recipe of the size; not those that follow from `hours`."
     usual = recipes[run.size].flat()
-    return {k:(v,usual.get(k)) for k,v in run.settings.items() if v!=usual.get(k)}
+    derived = {'steps',*(k for k in ('eval_every',) if run.settings[k] is None)} if run.settings.get('hours') else ()
+    return {k:(v,usual.get(k)) for k,v in run.settings.items() if v!=usual.get(k) and k not in derived}
 
 def recipe_section(run:RunFolder):
     "The recipe, as a difference."
@@ -127,10 +128,10 @@ def loading_code(
     objective, # of the run
 ) -> str:
     "Code that loads the towers of a run."
-    encoder = f"'{folder}/{objective.encoder}'"
+    encoder = repr(f'{folder}/{objective.encoder}')
     lines = ['from transformers import AutoModel, AutoTokenizer'+', pipeline'*bool(objective.fills), '',
         f'encoder = AutoModel.from_pretrained({encoder})', f'tokenizer = AutoTokenizer.from_pretrained({encoder})']
-    if objective.fills: lines.append(f"pipeline('fill-mask', '{folder}/{objective.fills}')('…')")
+    if objective.fills: lines.append(f"pipeline('fill-mask', {f'{folder}/{objective.fills}'!r})('…')")
     return '\n'.join(lines)
 
 # %% ../../nbs/8_reports/07_pages.ipynb #8ed72270

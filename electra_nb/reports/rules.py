@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ..recipe import recipes
 from .run_folder import RunFolder
+from ..training.checkpoints import checkpoint_steps
 from ..training.nonfinite import describe_bad_batch
 from pathlib import Path
-from safetensors import safe_open
+from safetensors import safe_open, SafetensorError
 from statistics import fmean
 
 # %% ../../nbs/8_reports/02_rules.ipynb #944156a4
@@ -59,6 +60,7 @@ def _letters(run, v):
 # %% ../../nbs/8_reports/02_rules.ipynb #6d599d08
 @rule('no order in the text', 'see what wrote the corpus; from a text in random order no context can be learned')
 def _no_order(run, v):
+    if v.get('mask_loss', 9.)<.8*v.get('unigram_loss', 0.) or run.data.get('different_rows', 1)<.5: return # it learned from context; it repeats
     said = 'times as often as in the same text shuffled; in a language it is'
     words,letters = run.data.get('word_order', 9),run.data.get('letter_order', 9)
     if words<1.2: return f'pairs of neighbouring words come again {words:.2f} {said} 1.3 times or more'
@@ -107,19 +109,19 @@ def _frozen(run, v):
 # %% ../../nbs/8_reports/02_rules.ipynb #ca3a06ca
 def checkpoints_of(run:RunFolder) -> list: # folders, by step
     "The checkpoints of a run."
-    found = (run.path/'checkpoints').glob('step_*')
-    return sorted(found, key=lambda p: int(p.name.split('_')[1]))
+    home = run.path/'checkpoints'
+    return [home/f'step_{s}' for s in sorted(checkpoint_steps(home))]
 
 def same_weights(
     a:str, # folder of a tower
     b:str, # folder of the same tower, at another step
-) -> bool: # False also if there are none to compare
+) -> bool: # False also if there are none to compare, or damaged ones
     "Are all weights but the embeddings equal?"
-    paths = [Path(p)/'model.safetensors' for p in (a,b)]
-    if not all(p.exists() for p in paths): return False
-    with safe_open(paths[0], 'pt') as old, safe_open(paths[1], 'pt') as new:
-        names = [name for name in old.keys() if 'embeddings.' not in name]
-        return bool(names) and all(old.get_tensor(name).equal(new.get_tensor(name)) for name in names)
+    try:
+        with safe_open(Path(a)/'model.safetensors', 'pt') as old, safe_open(Path(b)/'model.safetensors', 'pt') as new:
+            names = [name for name in old.keys() if 'embeddings.' not in name]
+            return bool(names) and all(old.get_tensor(name).equal(new.get_tensor(name)) for name in names)
+    except (OSError,SafetensorError): return False
 
 @rule('a tower is not trained', 'look at its learning rate, and for parameters that need no gradient')
 def _standing_still(run, v):
@@ -144,7 +146,7 @@ def _same_batches(run, v):
 @rule('data repeats', _repeats_advice)
 def _same_rows(run, v):
     different,repeated = run.data.get('different_rows', 1),run.data.get('repeated_spans', 0)
-    if different<.5: return f"of the rows that were looked at, only {different:.0%} are different"
+    if different<.5: return f"of the rows that were looked at, only {different:.1%} are different"
     if repeated>.5: return f"{repeated:.0%} of the spans of 16 tokens have occurred before in the text"
     if run.epochs>40: return f"the text has been read {run.epochs:.0f} times; after some 40 times a text teaches nothing more"
 

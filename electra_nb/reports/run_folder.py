@@ -11,7 +11,7 @@ from ..core.files import read_json, read_objects
 from ..objectives.contract import Curve
 from ..recipe import recipes, stored_recipe
 from ..training.clock import step_flops
-from ..training.folder import run_state
+from ..training.folder import read_end, run_state
 from ..training.log import read_log
 from fastcore.basics import patch
 from pathlib import Path
@@ -32,7 +32,7 @@ def read_run_info(
     path:str, # run folder
 ) -> dict: # content of recipe.json
     "Read what a run is; refuse a folder that holds none."
-    path = Path(path)
+    path = Path(path).expanduser()
     if not path.is_dir(): raise FileNotFoundError(f"no run folder {str(path)!r}")
     if not (path/'recipe.json').exists(): raise ValueError(f"{path} is no run folder: it has no recipe.json")
     info = read_json(path/'recipe.json', ('size','recipe'))
@@ -45,7 +45,7 @@ class RunFolder:
     def __init__(self,
         path:str, # run folder
     ):
-        self.path,self.info = Path(path),read_run_info(path)
+        self.path,self.info = Path(path).expanduser(),read_run_info(path)
         self.name,self.size = self.path.resolve().name,self.info['size']
         self.corpus = str(self.info.get('corpus', 'an unknown text'))
         self.recipe = stored_recipe(self.info)
@@ -81,7 +81,7 @@ def steps(self:RunFolder) -> int:
 def state_words(self:RunFolder) -> str:
     "How far the run is, or how it ended, and how it goes on."
     state,why = self.state
-    noted = numbers(read_json(self.path/'end.json')) if state=='stopped' else {}
+    noted = numbers(read_end(self.path))
     at = f"step {noted.get('step', self.step):,} of {self.steps:,}"
     if state=='finished': return f'Finished after {self.step:,} steps.'
     if state=='going': return f'Still going: {at}.'

@@ -128,8 +128,8 @@ def _write_header(tmp, corpus, tok, cfg, report, dtype):
     if not any(r.get('rows') for r in report.values()): raise ValueError(f"the corpus {corpus.name!r} has no text")
     if not all(r.get('rows') for r in report.values()):
         n = sum(r.get('documents', 0) for r in report.values())
-        raise ValueError(f"the corpus {corpus.name!r} has {n} document(s): at least two different ones with text "
-            "are needed, one of them for validation. A blank line separates documents.")
+        raise ValueError(f"the corpus {corpus.name!r} has {n:,} document(s), but at least two different ones "
+            "with text are needed, one of them for validation. In a text file, a blank line separates documents.")
     header = dict(config=asdict(cfg), report=report, dtype=dtype, vocab_size=len(tok), pad_id=tok.pad_token_id, corpus=corpus.name,
         corpus_fingerprint=corpus.fingerprint, tokenizer_fingerprint=tokenizer_fingerprint(tok))
     (tmp/'header.json').write_text(json.dumps(header, indent=1))

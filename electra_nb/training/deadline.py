@@ -140,7 +140,7 @@ class SayProgress(Callback):
 
     def after_step(self):
         n = self.learn.steps.done
-        if self.learn.steps.skipped or n%self.every or not quiet(): return
+        if self.learn.steps.skipped or n%self.every or n==self.n_steps or not quiet(): return
         now = self.clock()
         took = now-self.began
         if now-self.said<max(60, took/20): return

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['versions', 'run_identity', 'differences', 'default_out', 'folder_name', 'check_out', 'changes', 'refuse_other',
-           'open_run_folder', 'note_end', 'run_state']
+           'open_run_folder', 'note_end', 'read_end', 'run_state']
 
 # %% ../../nbs/4_training/11_folder.ipynb #1ae5de11
 import json, os, platform
@@ -127,14 +127,17 @@ def note_end(
     "Note how a session ended."
     atomic_file(run/'end.json', json.dumps(dict(why=why, step=step)))
 
+def read_end(run:str) -> dict: # empty where nothing was noted, or nothing that can be read
+    "What was noted when a session ended."
+    try: return read_json(Path(run)/'end.json', ('why',))
+    except (OSError,ValueError): return {}
+
 def run_state(
     run:str, # run folder
 ) -> tuple: # 'finished', 'stopped', 'going' or 'crashed'; reason
     "In which state a run is."
     run = Path(run)
-    if (run/'end.json').exists():
-        why = str(read_json(run/'end.json', ('why',))['why'])
-        return ('finished' if why=='finished' else 'stopped'),why
+    if why := str(read_end(run).get('why', '')): return ('finished' if why=='finished' else 'stopped'),why
     if (run/'.lock').exists():
         try: FileLock(run/'.lock', timeout=0).acquire().lock.release()
         except Timeout: return 'going',''

@@ -6,8 +6,9 @@
 __all__ = ['Pair', 'read_pairs', 'pair_wins', 'bootstrap_means', 'pair_table', 'evaluate_pairs']
 
 # %% ../../nbs/9_zero_shot/07_pairs.ipynb #9a622cda
-import json, numpy as np, os, pandas as pd
+import json, math, numpy as np, os, pandas as pd
 from collections import namedtuple
+from collections.abc import Iterable
 from ..core.commands import quiet
 from ..text.reading import read_lines
 from .tokens import token_scores
@@ -18,6 +19,7 @@ from tqdm import tqdm
 
 # %% ../../nbs/9_zero_shot/07_pairs.ipynb #432355a8
 Pair = namedtuple('Pair', 'good bad phenomenon', defaults=('all',))
+_mean = 'mean of phenomena'
 _names = dict(good=('good','sentence_good'), bad=('bad','sentence_bad'), phenomenon=('phenomenon','UID')) # field -> its names
 
 def _pair(row, where):
@@ -28,6 +30,7 @@ def _pair(row, where):
     for f in ('good','bad'):
         if isinstance(found[f], str) and found[f].strip(): continue
         raise ValueError(f"{where}: no sentence under {' or '.join(map(repr, _names[f]))}")
+    if found['phenomenon']==_mean: raise ValueError(f"{where}: {_mean!r} is the name of the last row of the table: give the phenomenon another")
     return Pair(found['good'], found['bad'], 'all' if found['phenomenon'] is None else str(found['phenomenon']))
 
 # %% ../../nbs/9_zero_shot/07_pairs.ipynb #1984a410
@@ -45,6 +48,7 @@ def read_pairs(
         path = Path(source).expanduser()
         if not path.is_file(): raise FileNotFoundError(f"no file of pairs {str(source)!r}")
         rows = _objects(path)
+    elif not isinstance(source, Iterable): raise ValueError(f"pairs={source!r}: a file of pairs or a list of them is needed")
     else: rows = ((f'pair {i}',row) for i,row in enumerate(source, 1))
     pairs = [_pair(row, where) for where,row in rows]
     if not pairs: raise ValueError(f"{source if isinstance(source, (str,os.PathLike)) else 'the list'} has no pairs")
@@ -62,8 +66,9 @@ def pair_wins(
         for i in range(0, len(pairs), n):
             some = pairs[i:i+n]
             texts = token_texts(scorer.tok, [s for p in some for s in (p.good,p.bad)])
-            totals = np.array([logp.sum() for logp,_ in token_scores(scorer, texts)]).reshape(-1, 2)
-            wins.append((1+np.sign(totals[:,0]-totals[:,1]))/2)
+            totals = [logp.sum() if len(logp) else -math.inf for logp,_ in token_scores(scorer, texts)] # without tokens: never preferred
+            good,bad = np.array(totals).reshape(-1, 2).T
+            wins.append((1.*(good>bad)+(good>=bad))/2)
             bar.update(len(some))
     return np.concatenate(wins)
 
@@ -99,7 +104,7 @@ def pair_table(
     groups = [100*wins[phenomena==name] for name in names]
     means,drawn = [g.mean(0) for g in groups],[bootstrap_means(g, rng) for g in groups]
     lines = [_line(name, len(g), m, d) for name,g,m,d in zip(names, groups, means, drawn)]
-    lines.append(_line('mean of phenomena', len(wins), np.mean(means, axis=0), np.mean(drawn, axis=0)))
+    lines.append(_line(_mean, len(wins), np.mean(means, axis=0), np.mean(drawn, axis=0)))
     return pd.DataFrame(lines)
 
 # %% ../../nbs/9_zero_shot/07_pairs.ipynb #aa9a0d0c

@@ -152,7 +152,7 @@ def slip_words(
 ) -> str: # two lines; one if none was found; empty if there were no sentences
     "What was found, in words."
     if not hunt.n: return ''
-    said = (f'One word of each of {hunt.n} held-out sentences was replaced by another: '
+    said = (f"One word of {f'each of {hunt.n} held-out sentences' if hunt.n!=1 else 'a held-out sentence'} was replaced by another: "
         f'in {hunt.found} of them it is the most suspicious word (by chance {hunt.chance:.0f}).')
     if not hunt.example: return said
     worst = max(w.suspicion for w in hunt.example.words)

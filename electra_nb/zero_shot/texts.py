@@ -20,6 +20,8 @@ def named_file(
     if isinstance(source, str) and (len(source)>4096 or '\n' in source): return None
     path = Path(source).expanduser()
     if path.is_file(): return path
+    if path.is_dir() and (os.sep in str(source) or not isinstance(source, str)):
+        raise ValueError(f"{source} is a folder: name a file in it")
     meant = not isinstance(source, str) or (' ' not in source and file_kind(path) in suffixes)
     if meant: raise FileNotFoundError(f"there is no file {str(source)!r}")
 
@@ -30,7 +32,7 @@ def piped_lines() -> Iterator[str]:
     if stream is None or sys.stdin.isatty():
         raise ValueError("there is nothing to score: name a text or a file, or use a pipe, as in: echo 'A text.' | electra_score")
     for i,line in enumerate(stream, 1):
-        try: text = line.decode('utf-8')
+        try: text = line.decode('utf-8-sig' if i==1 else 'utf-8') # a byte-order mark is no text
         except UnicodeDecodeError: raise ValueError(f"line {i} of standard input is not UTF-8: convert it with iconv") from None
         yield text.rstrip('\r\n')
 
@@ -57,11 +59,12 @@ def _records(path, column):
 def file_rows(
     path:Path, # text, .jsonl, .csv, .tsv or .parquet; may be compressed
     choose:bool=False, # rows are candidates
+    column:str=None, # of the texts in .jsonl, .csv, .tsv and .parquet; None: 'text', or 'candidates'
 ) -> Iterator: # strings, or what should be candidates
     "The rows of a file."
     kind = file_kind(path)
-    if kind=='.jsonl': return _records(path, 'candidates' if choose else 'text')
-    if kind in ('.csv','.tsv','.parquet') and not choose: return read_docs(path)
+    if kind=='.jsonl': return _records(path, column or ('candidates' if choose else 'text'))
+    if kind in ('.csv','.tsv','.parquet') and not choose: return read_docs(path, column or 'text')
     if kind in ('.csv','.parquet'): raise ValueError(f"{path}: candidates are read from lines with tabs (.txt), or from .jsonl")
     return read_lines(path, cut_long=False)
 
@@ -70,9 +73,18 @@ def _need_text(row, where):
     if isinstance(row, str): return row
     raise ValueError(f"{where}: {repr(row)[:40]} is no text; candidates are for show='choose'")
 
+def _no_column(column):
+    if column is not None: raise ValueError("text_column would have no effect: it is for .jsonl, .csv, .tsv, .parquet and data frames")
+
+def _frame_texts(frame, names, column):
+    "The texts of a data frame or a `Dataset`."
+    if column in names: return frame[column]
+    raise ValueError(f"no column {column!r}; columns there: {', '.join(map(str, names))}. Name the right one with text_column=")
+
 def read_texts(
-    source, # a text, a file, '-' for standard input, or an iterable of texts or of candidates
+    source, # a text, a file, '-' for standard input, a data frame or `Dataset`, or an iterable of texts or of candidates
     choose:bool=False, # each row holds candidates
+    column:str=None, # as in `file_rows`
 ) -> Iterator: # strings, or lists of candidates
     "The texts to be scored, in their order."
     if source is None or isinstance(source, (bytes,int,float,dict)):
@@ -80,8 +92,13 @@ def read_texts(
     if isinstance(source, str) and source=='-': rows,name = piped_lines(),'standard input'
     elif isinstance(source, (str,os.PathLike)):
         path = named_file(source)
-        rows,name = (file_rows(path, choose),path.name) if path else ([source],'the text')
-    else: rows,name = source,'texts'
+        if path is None or file_kind(path) not in ('.jsonl','.csv','.tsv','.parquet'): _no_column(column)
+        rows,name = (file_rows(path, choose, column),path.name) if path else ([source],'the text')
+    elif names := getattr(source, 'column_names', None) or [*getattr(source, 'columns', ())]:
+        rows,name = _frame_texts(source, names, column or ('candidates' if choose else 'text')),'texts'
+    else:
+        _no_column(column)
+        rows,name = source,'texts'
     if not isinstance(rows, Iterable): raise ValueError(f"texts={source!r} cannot be read one by one: pass a list")
     check = candidates if choose else _need_text
     return (check(row, f'{name}, row {i}') for i,row in enumerate(rows, 1))

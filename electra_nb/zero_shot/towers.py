@@ -7,7 +7,7 @@ __all__ = ['heads', 'Scorer', 'check_by', 'objective_towers', 'folder_heads', 'r
            'load_scorer', 'untrained']
 
 # %% ../../nbs/9_zero_shot/02_towers.ipynb #fb518f7b
-import torch
+import os, torch
 from collections import namedtuple
 from ..core.files import read_json, verify_folder
 from ..model.hf import load_tower
@@ -73,7 +73,7 @@ def _run_tower(path, by):
     trained = f'{path} was trained by {objective.words}'
     if not any(names.values()): raise ValueError(f"{trained}, which leaves no discriminator and no generator to score with")
     chosen = by or next(k for k,name in names.items() if name)
-    if not names[chosen]: raise ValueError(f"{trained} and has no {chosen}: leave by= out to score with what it has")
+    if not names.get(chosen): raise ValueError(f"{trained} and has no {chosen}: leave by= out to score with what it has")
     where = path/names[chosen]
     if (where/'config.json').is_file(): return str(where),chosen
     if (path/objective.encoder/'config.json').is_file():
@@ -88,6 +88,8 @@ def find_tower(
 ) -> tuple: # folder or name of the tower, key of `heads`
     "Where the tower lies that can score."
     check_by(by)
+    if not isinstance(source, (str,os.PathLike)) or not os.fspath(source).strip():
+        raise ValueError(f"model={source!r}: name a run folder, a Hugging Face folder or a model on the hub")
     path = Path(source).expanduser()
     if path.is_dir() and not (path/'config.json').is_file(): return _run_tower(path, by)
     where = find_encoder(source)

@@ -97,7 +97,7 @@ def __repr__(self:TextScore): return str(self)
 def _repr_html_(self:TextScore): return f'<div>{html_text(self)}</div>'
 
 # %% ../../nbs/9_zero_shot/04_words.ipynb #8f6d2b22
-def _number(x): return None if math.isnan(x) else round(x, 4)
+def _number(x): return round(x, 4) if math.isfinite(x) else None
 
 @patch
 def as_dict(self:TextScore) -> dict:
@@ -112,10 +112,12 @@ class Choice:
     candidates:list # of `TextScore`
 
     @property
-    def best(self): return int(np.argmax([c.total for c in self.candidates])) # number of the candidate, from 0
+    def totals(self): return [-math.inf if math.isnan(c.total) else c.total for c in self.candidates] # a text without tokens comes last
+    @property
+    def best(self): return int(np.argmax(self.totals)) # number of the candidate, from 0
     @property
     def margin(self):
-        first,second = sorted((c.total for c in self.candidates), reverse=True)[:2]
+        first,second = sorted(self.totals, reverse=True)[:2]
         return first-second
     figure = margin # the number that stands before the candidates in a list
 
