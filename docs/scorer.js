@@ -1,11 +1,19 @@
-// What Sphinx's search puts first: a page for readers whose title has all words of the query, then other such pages.
+// What Sphinx's search puts first: the page that a common word asks for, a page for readers whose title has all words of the query, then other such pages.
+const askedFor = {
+  "checkpoint": "howto/resume", "checkpoints": "howto/resume", "deterministic": "howto/resume", "reproducible": "howto/resume",
+  "finetune": "tutorials/finetune_and_statistics", "fine-tune": "tutorials/finetune_and_statistics", "fine-tuning": "tutorials/finetune_and_statistics",
+  "multi-gpu": "howto/gpu", "cuda": "howto/gpu", "memory": "howto/gpu", "load model": "howto/export", "hub": "howto/export",
+  "tags": "howto/tag_words", "ner": "howto/tag_words", "tensorboard": "8_reports/trackers", "wandb": "8_reports/trackers",
+  "mask": "3_objectives/masking", "tokenizer": "tutorials/another_language", "learning rate": "5_pretraining/recipe", "hyperparameters": "5_pretraining/recipe"
+};
 var Scorer = {
   score: ([docname, title, anchor, descr, score]) => {
-    const query = new URLSearchParams(window.location.search).get("q") || "";
-    const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+    const query = (new URLSearchParams(window.location.search).get("q") || "").toLowerCase().trim();
+    const words = query.split(/\s+/).filter(Boolean);
     const named = words.every(word => title.toLowerCase().includes(word));
     const guide = /^(howto|tutorials|explain)\//.test(docname) && !anchor;
-    return score + (guide ? 3 : 0) + (guide && named ? 100 : 0);
+    const asked = askedFor[query] === docname && !anchor;
+    return score + (guide ? 3 : 0) + (guide && named ? 100 : 0) + (asked ? 1000 : 0);
   },
   objNameMatch: 11, objPartialMatch: 6, objPrio: {0: 15, 1: 5, 2: -5}, objPrioDefault: 0,
   title: 15, partialTitle: 7, term: 5, partialTerm: 2

@@ -52,11 +52,11 @@ show(encode('In summer the market opens.'))
 
 def make_row(lines, length):
     "Token ids, and for each token its segment: 0 or 1."
-    half = (length-3)//2 if random.random()>=.1 else length
+    room = (length-3)//2 if random.random()>=.1 else length
     a,b = lines[0],[]
     for line in lines[1:]:
-        border = not b and len(a)<half and random.random()<.5
-        if len(a)+len(line)<half or border: a = a+line
+        border = not b and len(a)<room and random.random()<.5
+        if len(a)+len(line)<room or border: a = a+line
         else: b = b+line
     a = [CLS,*a[:length-2],SEP]
     b = [*b[:length-len(a)-1],SEP] if b and len(a)<length-1 else []

@@ -87,8 +87,16 @@ def test_figures_have_files():
         of = lambda lr: [r['accuracy'] for r in runs if (r['task'],r['rows'],r['start'],r['lr'])==('word_order',1000,start,lr)]
         return max(sum(of(lr))/len(of(lr)) for lr in rates)
     assert f"{best('pretrained'):.0f} % of new ones" in text and f"a random start gets {best('random'):.0f} %" in text
-    zorro = json.loads((root/'results'/'one_hour.json').read_text())['seed 0']['pairs']['zorro generator'][-1]
-    assert f"in {zorro['accuracy']:.0f} % of Zorro's pairs" in text and f"before training gets {zorro['untrained']:.0f} %" in text
+    pairs = json.loads((root/'results'/'one_hour.json').read_text())['seed 0']['pairs']
+    gen,disc = (pairs[f'zorro {tower}'][-1] for tower in ('generator','discriminator'))
+    assert f"in {gen['accuracy']:.0f} % of Zorro's pairs and the discriminator in {disc['accuracy']:.0f} %" in text
+    assert f"from {gen['untrained']:.0f} and {disc['untrained']:.0f} % before training" in text
+
+def test_results_say_what_they_are():
+    "A file of measurements names what it holds, its commit and its date."
+    found = {p.name:json.loads(p.read_text()) for p in (root/'results').glob('*.json')}
+    measured = {k:d for k,d in found.items() if isinstance(d, dict) and 'what' in d}
+    assert len(measured)>10 and not {k for k,d in measured.items() if not {'commit','date'}<=d.keys()}
 
 def test_speed_has_file():
     "What the README says of speed is in its file."

@@ -196,7 +196,9 @@ def test_current_page_in_sidebar(site, browser, name):
 def test_search_finds_the_page(site, browser):
     "What people search for leads to the page about it first."
     wanted = {'resume':'howto/resume', 'GPU':'howto/gpu', 'own text':'tutorials/own_text', 'SQuAD':'howto/answer_questions', 'export':'howto/export',
-        'sentence-transformers':'howto/sentence_transformers', 'speed':'explain/speed'}
+        'sentence-transformers':'howto/sentence_transformers', 'speed':'explain/speed', 'checkpoint':'howto/resume',
+        'deterministic':'howto/resume', 'finetune':'tutorials/finetune_and_statistics', 'multi-GPU':'howto/gpu', 'tensorboard':'8_reports/trackers',
+        'tags':'howto/tag_words', 'mask':'3_objectives/masking', 'tokenizer':'tutorials/another_language', 'learning rate':'5_pretraining/recipe'}
     page = browser.new_page()
     for query,name in wanted.items():
         page.goto(f'{site[0].as_uri()}/search.html?q={query}')

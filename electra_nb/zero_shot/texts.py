@@ -68,7 +68,7 @@ def file_rows(
     if kind in ('.csv','.parquet'): raise ValueError(f"{path}: candidates are read from lines with tabs (.txt), or from .jsonl")
     return read_lines(path, cut_long=False)
 
-# %% ../../nbs/9_zero_shot/05_texts.ipynb #dc9d502d
+# %% ../../nbs/9_zero_shot/05_texts.ipynb #8fe3d0e3
 def _need_text(row, where):
     if isinstance(row, str): return row
     raise ValueError(f"{where}: {repr(row)[:40]} is no text; candidates are for show='choose'")
@@ -81,6 +81,7 @@ def _frame_texts(frame, names, column):
     if column in names: return frame[column]
     raise ValueError(f"no column {column!r}; columns there: {', '.join(map(str, names))}. Name the right one with text_column=")
 
+# %% ../../nbs/9_zero_shot/05_texts.ipynb #dc9d502d
 def read_texts(
     source, # a text, a file, '-' for standard input, a data frame or `Dataset`, or an iterable of texts or of candidates
     choose:bool=False, # each row holds candidates
