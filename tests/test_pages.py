@@ -121,7 +121,7 @@ paper_figures = {'starts and floors':'45.0 11.3 12.7 13.9 16.3 18.3 20.1 0.0176'
     'parameters':'13483008 108891648 334092288 13549057 109483009 335142913 647162 9903418 19512378 9573818 14196219 119386427 354655291 23122875',
     'shapes':'30522 (768,12,3072,12) (1024,16,4096,24)', 'answers and tags':'128 512 64 20 30 -2.75 0.5 BIOES 256 2e-05', 'Table 8':'78.0 79.7 75.9 80.9 83.5 85.7 88.6',
     'README':'80.36 81.14 87.46 89.46', 'operations':'3.41e18 3.86e21 3.97e19 1.42e18 6.43e19 1.92e20 1.29e18 6.42e19 7.12e20 3.11e21 3.19e21 3.11e22 4.58e22', 'appendices F and G':'58 65 75.5 77.9'}
-paper_parts = ('§1','§2','§3.1','§3.2','§3.3','§3.4','§3.5','§4','§5','What','Appendix A','Appendix B','Appendix C','Appendix D','Appendix E','Appendix F','Appendix G','Appendix H','Between')
+paper_parts = ('§1','§2','§3.1','§3.2','§3.3','§3.4','§3.5','§4','§5','Before','Appendix A','Appendix B','Appendix C','Appendix D','Appendix E','Appendix F','Appendix G','Appendix H','Between')
 
 def page_text(
     page:str, # such as `explain/paper`
