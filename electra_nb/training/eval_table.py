@@ -45,7 +45,8 @@ class EvalTable:
     ) -> str: # a line; with the header, some
         "The row of an evaluation."
         tiles = {label:key for label,key in self.tiles.items() if key in metrics}
-        def row(name, values): return text_row([name,*(f'{values[k]:.3f}' if k in values else '' for k in tiles.values())], widths)
+        def figure(x): return '' if x is None else '–' if x!=x else f'{x:.3f}' # –: not defined, as where nothing was replaced
+        def row(name, values): return text_row([name,*(figure(values.get(k)) for k in tiles.values())], widths)
         lines,widths = break_labels(['step',*tiles])
         widths[0] = max(len('guessing'), len(f'{of}/{of}'))
         new,self.shown = tiles!=self.shown,tiles
