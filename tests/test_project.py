@@ -1,5 +1,5 @@
 "The project itself: README, notebooks, undefined names."
-import ast, io, json, re
+import ast, io, json, re, sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -28,6 +28,16 @@ def test_scipy_is_new_enough():
     "`pip` takes a SciPy with `false_discovery_control` (1.11) that works with NumPy 2 (1.13), which pyarrow needs."
     needs = next(map(Requirement, re.findall(r'\bscipy\S*', (root/'settings.ini').read_text())))
     assert not needs.specifier.contains('1.12.9') and needs.specifier.contains(version('scipy'))
+
+def test_imports_are_declared():
+    "What the package imports is in Python or among the requirements, so that an installation without the tools for developers works."
+    needed = re.search(r'^requirements = (.*)$', (root/'settings.ini').read_text(), re.M)[1]
+    declared = {re.split(r'[<>=]', r)[0].lower() for r in needed.split()}
+    sources = [ast.parse(f.read_text()) for f in (root/'electra_nb').rglob('*.py')]
+    found = [o for tree in sources for o in ast.walk(tree) if isinstance(o, (ast.Import,ast.ImportFrom)) and o.col_offset==0]
+    names = {a.name for o in found if isinstance(o, ast.Import) for a in o.names} | {o.module for o in found if isinstance(o, ast.ImportFrom) and not o.level}
+    tops = {n.split('.')[0] for n in names}-sys.stdlib_module_names-{'electra_nb'}
+    assert len(tops)>10 and {dict(sklearn='scikit-learn').get(n, n).lower() for n in tops}<=declared
 
 def test_readme_is_short():
     assert len((root/'README.md').read_text().split())<1000

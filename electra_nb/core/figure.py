@@ -6,7 +6,7 @@
 __all__ = ['ShownFigure', 'chart_style']
 
 # %% ../../nbs/0_core/06_figure.ipynb #4a8950c8
-from cycler import cycler
+from matplotlib import cycler
 from io import BytesIO
 from matplotlib.figure import Figure
 
