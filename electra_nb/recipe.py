@@ -70,7 +70,10 @@ aliases = dict(learning_rate='lr', lr_decay_power='lr_power', weight_decay='wd',
     num_hidden_layers='n_layers', num_attention_heads='n_heads', generator_hidden_size='generator_size', untied_generator='tie',
     untied_generator_embeddings='tie', electra_objective='objective', model_size='size', output_dir='out', model_dir='out',
     resume_from_checkpoint='resume', report_to='log_with', logging_dir='log_with', lr_scheduler_type='lr_power', recipe='size',
-    data_dir='corpus', dataset='corpus')
+    data_dir='corpus', dataset='corpus', corpus_dir='corpus', train_file='corpus', dataset_name='corpus', vocab_file='tokenizer',
+    tokenizer_name='tokenizer', num_eval_steps='eval_batches', max_eval_steps='eval_batches', eval_batch_size='bs',
+    per_device_eval_batch_size='bs', eval_strategy='eval_every', evaluation_strategy='eval_every', keep_checkpoint_max='keep',
+    electric_objective='objective', uniform_generator='objective', two_tower_generator='objective', gradient_checkpointing='accumulate')
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #b8c02977
 all_leaves = leaves(*(with_objective(Recipe(), name) for name in objectives))

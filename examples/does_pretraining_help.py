@@ -7,6 +7,7 @@ itself. OUT/finetuning.jsonl gets a line for each run and task; those that it ha
 was stopped goes on, so the same command may be given again, or others beside it.
 """
 import argparse, json, pandas as pd
+from datetime import date
 from electra_nb import finetune
 from electra_nb.training.folder import versions
 from pathlib import Path
@@ -44,14 +45,16 @@ if __name__=='__main__':
     ask.add_argument('--runs', nargs='+', required=True, help='NAME=RUN, a run folder')
     ask.add_argument('--tasks', nargs='+', default=['mr','subj','chunk',*glue], choices=['mr','subj','chunk',*glue])
     ask.add_argument('--seeds', type=int, default=5)
+    ask.add_argument('--lr', type=float, help='peak rate; that of the size if it is left out')
     a = ask.parse_args()
     path = a.out/'finetuning.jsonl'
     a.out.mkdir(parents=True, exist_ok=True)
     for name,run in (o.split('=', 1) for o in a.runs):
         for task in a.tasks:
             done = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
-            if (name,task) in {(d['run'],d['task']) for d in done}: continue
-            study = finetune(run, runs=a.seeds, baseline=True, out=str(a.out/'studies'/name/task), **what(task, a.data, a.out))
-            about = dict(run=name, task=task, recipe=json.loads((Path(run)/'recipe.json').read_text()), versions=versions())
+            if (name,task,a.lr) in {(d['run'],d['task'],d['lr']) for d in done}: continue
+            out = a.out/'studies'/name/(task if a.lr is None else f'{task}-{a.lr:g}')
+            study = finetune(run, runs=a.seeds, baseline=True, out=str(out), lr=a.lr, **what(task, a.data, a.out))
+            about = dict(run=name, task=task, lr=a.lr, date=str(date.today()), recipe=json.loads((Path(run)/'recipe.json').read_text()), versions=versions())
             with path.open('a') as f: f.write(json.dumps(dict(about, **record(study)))+'\n')
             print(name, task, 'done', flush=True)

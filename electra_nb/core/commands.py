@@ -64,7 +64,7 @@ def exit_codes(
         sys.exit(code)
     try:
         yield
-        sys.stdout.flush()
+        if sys.stdout: sys.stdout.flush() # None: it was closed
     except BrokenPipeError: # the reader, such as `head`, has what it wanted
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)

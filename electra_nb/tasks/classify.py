@@ -94,7 +94,7 @@ def read(self:Classify, table:Table, labelled:bool=True) -> TextSplit:
 @patch
 def rows_of(self:Classify, texts) -> TextSplit:
     "Rows without labels, of strings or pairs of strings, one or several; other things are refused."
-    if hasattr(texts, 'columns') or not hasattr(texts, '__iter__'):
+    if hasattr(texts, 'columns') or isinstance(texts, (dict,set)) or not hasattr(texts, '__iter__'):
         raise ValueError(f"texts={texts!r:.60}: pass a string, a pair, or a list of them, such as df['text'].tolist() for a column "
             "of a data frame")
     one = isinstance(texts, str) or (self.pair and len(texts)==2 and all(isinstance(t, str) for t in texts))

@@ -6,7 +6,7 @@
 __all__ = ['text_groups', 'dev_split', 'split_rows', 'check_valid']
 
 # %% ../../nbs/6_tasks/28_held_out.ipynb #1df20760
-import numpy as np
+import numpy as np, unicodedata
 from collections import defaultdict
 from ..core.commands import logger
 from .rows import TextSplit
@@ -15,9 +15,14 @@ from scipy.sparse.csgraph import connected_components
 from xxhash import xxh3_64_intdigest
 
 # %% ../../nbs/6_tasks/28_held_out.ipynb #134761c6
+def _core(text):
+    "A text without what does not make it another one: capitals, blanks, the encoding of its accents, invisible signs."
+    seen = text if text.isascii() else ''.join(c for c in unicodedata.normalize('NFKC', text) if unicodedata.category(c)!='Cf')
+    return ' '.join(seen.casefold().split())
+
 def text_groups(rows:TextSplit) -> np.ndarray:
-    "(n,) number of the group of each row: rows with a text in common; upper case and blanks make no difference."
-    texts = [[' '.join(t.casefold().split()) for t in ts] for ts in (rows.text_a,rows.text_b) if ts]
+    "(n,) number of the group of each row: rows with a text in common."
+    texts = [[_core(t) for t in ts] for ts in (rows.text_a,rows.text_b) if ts]
     n,distinct = len(rows),dict.fromkeys(t for ts in texts for t in ts)
     ids = {t:n+i for i,t in enumerate(distinct)} # nodes 0 to n-1 are the rows
     at = np.array([[ids[t] for t in ts] for ts in texts])

@@ -67,14 +67,16 @@ def need_cells(table:Table, column:str, what:str) -> None:
     if bad: raise ValueError(f"{bad[0]}: no {what} in column {column!r} ({len(bad)} such row(s) of {len(table)}): fill or delete them")
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #4081d019
+_written_list = re.compile(r"""[\[(]\s*['"].*['"],?\s*[\])]""") # as pandas writes one into a .csv
+
 def refuse_multilabel(table:Table, column:str) -> None:
     "Refuse rows that have several labels."
     values = table.columns[column]
     words = {v.strip() for v in values if isinstance(v, str)}
     def several(v):
         if isinstance(v, (list,tuple,set,dict,np.ndarray)): return True
-        parts = [[p.strip() for p in v.split(sep)] for sep in ',;|'] if isinstance(v, str) else []
-        return any(len(p)>1 and set(p)<=words for p in parts)
+        parts = [[p.strip() for p in v.split(sep)] for sep in ',;|/'] if isinstance(v, str) else []
+        return any(len(p)>1 and set(p)<=words for p in parts) or (isinstance(v, str) and bool(_written_list.fullmatch(v.strip())))
     bad = [(p,v) for v,p in zip(values, table.locations) if several(v)]
     if bad:
         raise ValueError(f"{bad[0][0]}: several labels in column {column!r}: {bad[0][1]!r:.60} ({len(bad)} such row(s)). "

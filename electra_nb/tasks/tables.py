@@ -11,7 +11,7 @@ import csv, json, os, re
 import pyarrow as pa, pyarrow.parquet as pq
 from collections import Counter
 from dataclasses import dataclass
-from ..text.reading import read_lines
+from ..text.reading import check_unpacked, read_lines
 from itertools import chain
 from pathlib import Path
 
@@ -140,9 +140,18 @@ def _parquet_names(table):
     inner = {k:f.get('feature', f) for k,f in features.items() if isinstance(f, dict)}
     return {k:f['names'] for k,f in inner.items() if 'names' in f and k in table.column_names}
 
+def _whole_parquet(path):
+    "The table of a file that does not unpack to far more than it is."
+    file,batches,size = pq.ParquetFile(path),[],0
+    for batch in file.iter_batches(256):
+        size += batch.nbytes
+        check_unpacked(path, size)
+        batches.append(batch)
+    return pa.Table.from_batches(batches, file.schema_arrow)
+
 def read_parquet(path:Path) -> Table:
     "Read a Parquet file; class labels become their names."
-    try: table = pq.read_table(path)
+    try: table = _whole_parquet(path)
     except pa.ArrowInvalid as e: raise ValueError(f"{path}: not a whole Parquet file ({str(e).splitlines()[0]})") from None
     columns = table.to_pydict()
     for k,words in _parquet_names(table).items(): columns[k] = name_labels(columns[k], words)

@@ -190,6 +190,8 @@ def _readable(path):
     what = 'a link to nothing' if path.is_symlink() and not path.exists() else 'no ordinary file (a pipe or a device?)'
     raise ValueError(f"{path} is {what}: mend it, write its text to a file, or take it out of the corpus")
 
+_other_kinds = '.json','.arrow','.feather','.xls','.xlsx','.pdf','.doc','.docx','.odt','.epub'
+
 def _is_text(path): return bool(_extracted.fullmatch(path.name.split('.')[0])) or file_kind(path) in suffixes
 
 def find_files(
@@ -204,6 +206,8 @@ def find_files(
         found = [Path(p) for p in sorted(glob.glob(str(path), recursive=True)) if not Path(p).is_dir()]
     archives = [p for p in found if p.suffix and file_kind(p) in ('.tar','.tgz','.zip','.7z','.rar')]
     if archives: raise ValueError(f"{archives[0]} is an archive: unpack it and pass the folder")
+    other = [p for p in found if file_kind(p) in _other_kinds]
+    if other: raise ValueError(f"{other[0]} is no text: write its texts to a .txt file, or to .jsonl, .csv or .parquet with a column of texts")
     if found: return list(map(_readable, found))
     if path.is_dir():
         raise ValueError(f"{source} has no file that can be read: {', '.join(suffixes)}, also compressed as .gz, .bz2, .xz or .zst, "

@@ -58,6 +58,9 @@ class PretrainLearner(TableLearner):
         raise ValueError("predict gives an answer for a text, and a pre-training has learned none: look at show_results, fill a gap with "
             "transformers' pipeline('fill-mask', …), or train for a task with finetune")
 
+    def tta(self, *args, **kwargs):
+        raise ValueError("tta averages predictions for changed copies of an item, and a pre-training predicts nothing that could be averaged")
+
     @contextmanager
     def loss_not_reduced(self):
         raise ValueError("the loss of a pre-training belongs to tokens, not to rows, so there is no Interpretation: "

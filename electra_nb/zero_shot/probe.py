@@ -12,6 +12,7 @@ from collections import namedtuple
 from dataclasses import replace
 from ..tasks.builtin import split_sentences, swap_words
 from ..training.log import LogSteps
+from ..objectives.rtd_metrics import half_precision
 from .pairs import Pair, read_pairs
 from .slips import changed_words, slip_kinds
 from .tokens import read_rows, token_scores
@@ -105,7 +106,8 @@ class Probe(Callback):
         if scorer is None or not self.learn.evaluation: return
         if self.asked is None: self.asked = self.ask(scorer)
         if not self.asked[0]: return
-        self.learn.evaluation = dict(self.learn.evaluation, pair_accuracy=preference(scorer, *self.asked))
+        with half_precision(self.learn): preferred = preference(scorer, *self.asked)
+        self.learn.evaluation = dict(self.learn.evaluation, pair_accuracy=preferred)
 
 @patch
 def ask(self:Probe, scorer):
