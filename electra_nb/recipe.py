@@ -73,7 +73,7 @@ aliases = dict(learning_rate='lr', lr_decay_power='lr_power', weight_decay='wd',
     data_dir='corpus', dataset='corpus', corpus_dir='corpus', train_file='corpus', dataset_name='corpus', vocab_file='tokenizer',
     tokenizer_name='tokenizer', num_eval_steps='eval_batches', max_eval_steps='eval_batches', eval_batch_size='bs',
     per_device_eval_batch_size='bs', eval_strategy='eval_every', evaluation_strategy='eval_every', keep_checkpoint_max='keep',
-    electric_objective='objective', uniform_generator='objective', two_tower_generator='objective', gradient_checkpointing='accumulate')
+    electric_objective='objective', uniform_generator='objective', two_tower_generator='objective')
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #b8c02977
 all_leaves = leaves(*(with_objective(Recipe(), name) for name in objectives))
