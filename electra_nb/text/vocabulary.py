@@ -19,7 +19,9 @@ from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../nbs/1_text/07_vocabulary.ipynb #11928c95
-_final_sigma = normalizers.Replace(Regex(r"(?<=[\p{L}\p{M}])Σ(?![\p{M}'’.:·]*\p{L})"), 'ς')
+_ignored = r"[\p{M}\p{Cf}'’.:·]" # stands between the letters of a word, as in Σ.Ε.Σ.
+_letter_before = '|'.join(rf'\p{{L}}{_ignored}{{{n}}}' for n in range(4)) # a regular expression looks back by fixed widths only
+_final_sigma = normalizers.Replace(Regex(rf'(?<={_letter_before})Σ(?!{_ignored}*\p{{L}})'), 'ς')
 
 def _normalizer(lower, strip_accents):
     bert = normalizers.BertNormalizer(lowercase=lower, strip_accents=bool(lower and strip_accents is not False))
