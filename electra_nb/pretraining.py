@@ -8,7 +8,7 @@ __all__ = ['cli', 'check_arguments', 'read_recipe', 'run_folder', 'check_free', 
 
 # %% ../nbs/5_pretraining/05_pretraining.ipynb #7d023a57
 import os, tempfile, time
-from .core.commands import Command, logger
+from .core.commands import Command, interrupt_message, logger
 from .core.files import read_json
 from .core.locks import folder_lock
 from .estimates import fit_hours, n_eval_batches, train_seconds
@@ -153,7 +153,8 @@ def pretrain(
     out = run_folder(out, size, recipe, corpus, found, tokenizer)
     check_free(out, resume)
     check_same(out, size, recipe, found)
-    text = prepare_text(recipe, found, tokenizer, out, cache)
+    with interrupt_message(lambda: 'stopped while the text was prepared; the same call goes on from what is done'):
+        text = prepare_text(recipe, found, tokenizer, out, cache)
     if recipe.train.hours: recipe = fit_deadline(recipe, options, text, device, out, began)
     run = Run(out, size, recipe, found, text, build_learner(recipe, text, device))
     logger.info(describe_model(run.learn, text.tok))

@@ -10,7 +10,7 @@ __all__ = ['Plan', 'missing_jobs', 'make_work', 'keep_run', 'run_task', 'study_s
 import shutil, torch
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from ..core.commands import logger, shell_word, told_interrupt
+from ..core.commands import interrupt_message, logger, shell_word
 from ..core.locks import folder_lock
 from .folder import append_line, best_seeds, check_rows, open_study, prune_models, read_ledger, run_name, save_best
 from .jobs import Job, Work, do_jobs, extra_rows
@@ -142,10 +142,9 @@ def study_session(plan:Plan):
         n = plan.cfg.reinit_layers
         if n and 'pretrained' in plan.starts: logger.info(f"the top {n} layer(s) begin anew with every seed; reinit_layers=0 keeps them")
         if plan.cfg.threads: torch.set_num_threads(plan.cfg.threads)
-        try: yield
-        except KeyboardInterrupt:
-            logger.info(f"stopped; {len(read_ledger(out))} run(s) are in {out}/results.jsonl, and the same call does the rest")
-            raise told_interrupt() from None
+        done = lambda: f"stopped; {len(read_ledger(out))} run(s) are in {out}/results.jsonl, and the same call does the rest"
+        try:
+            with interrupt_message(done): yield
         finally: torch.set_num_threads(n_threads)
 
 # %% ../../nbs/7_study/07_runs.ipynb #c5626f80
