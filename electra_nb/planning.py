@@ -7,7 +7,7 @@ __all__ = ['paper_flops', 'paper_curve', 'cli', 'expected_glue', 'reading_notes'
            'make_plan', 'check_hours', 'plan', 'plot_plan']
 
 # %% ../nbs/5_pretraining/03_planning.ipynb #a907b356
-import math, torch
+import math, numpy as np, torch
 from .core.commands import Command
 from .estimates import TextSize, corpus_size, fit_hours, n_eval_batches, train_seconds
 from .core.figure import ShownFigure
@@ -28,11 +28,8 @@ def expected_glue(
     share:float, # of the paper's computing for ELECTRA-Small
 ) -> float: # GLUE dev mean; None before the first point
     "The paper's curve, linear between its points in the logarithm of the share."
-    xs,ys = list(paper_curve),list(paper_curve.values())
-    if share<xs[0]*.999: return None
-    share = min(max(share, xs[0]), 1.)
-    i = max(i for i,x in enumerate(xs[:-1]) if x<=share)
-    return ys[i]+(ys[i+1]-ys[i])*math.log(share/xs[i])/math.log(xs[i+1]/xs[i])
+    if share<.999*min(paper_curve): return None
+    return np.interp(math.log(share), np.log(list(paper_curve)), list(paper_curve.values())).item()
 
 # %% ../nbs/5_pretraining/03_planning.ipynb #49d212bd
 def reading_notes(

@@ -74,7 +74,7 @@ def rows(self:Plan) -> list: # (name, value) in words
 def __str__(self:Plan):
     rows = self.rows()
     w = max(len(name) for name,_ in rows)
-    return '\n'.join([*(f'{name:<{w}}  {value}' for name,value in rows), *(f'- {n}' for n in self.notes)])
+    return '\n'.join([f'{name:<{w}}  {value}' for name,value in rows]+[f'- {note}' for note in self.notes])
 
 @patch
 def _repr_markdown_(self:Plan):

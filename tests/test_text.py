@@ -75,3 +75,8 @@ def test_hashed_once(tmp_path, monkeypatch):
     assert pack()==pack()
     monkeypatch.setattr(hashlib, 'file_digest', refuse)
     pack()
+
+def test_sigma_before_a_long_row_of_dots():
+    "The rule for the Greek final sigma never goes back over what it has read: a line of dots is no trap."
+    tok = tiny_tokenizer()
+    assert tok.backend_tokenizer.normalizer.normalize_str('ΑΣ'+'.'*12_000_000)[:3]=='ας.'

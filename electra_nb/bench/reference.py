@@ -58,7 +58,8 @@ class LoopAdam(ElectraAdam):
     def step(self):
         self.init_state()
         for group in self.param_groups:
-            for p in group['params']: self.update(p, self.state[p], *group['betas'], **{k:group[k] for k in ('lr','eps','weight_decay')})
+            rates = {k:group[k] for k in ('lr','eps','weight_decay')}
+            for p in group['params']: self.update(p, self.state[p], *group['betas'], **rates)
 
     def update(self, p, state, beta1, beta2, lr, eps, weight_decay):
         avg,sq = state['exp_avg'],state['exp_avg_sq']

@@ -45,8 +45,8 @@ def layer_operations(shape:Shape) -> dict: # kind -> operations for each token
 def embedding_operations(shape:Shape) -> dict: # kind -> operations for each token
     "Words, positions and types, and the projection to the width of the layers."
     d,e = shape.d,shape.sizes()[0]
-    projected = dict(products=2*d*e, single=d) if e!=d else dict(products=0, single=0)
-    return dict(products=projected['products'], lookup=2*e*(shape.v+shape.sl+2), single=projected['single']+(2+_norm+_dropout)*e)
+    products,single = (2*d*e,d) if e!=d else (0,0)
+    return dict(products=products, lookup=2*e*(shape.v+shape.sl+2), single=single+(2+_norm+_dropout)*e)
 
 # %% ../../nbs/2_model/09_flops.ipynb #7b36cde0
 def head_operations(

@@ -172,4 +172,5 @@ class AllTokensMLM(ReplaceMLM):
         n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob)
         def head(c, n): return 2*n*c.embedding_size*(c.hidden_size+vocab_size)
         gate = 2*n*main.hidden_size*(main.hidden_size+1)
-        return 3*(encoder_flops(gen, n, max_len)+encoder_flops(main, n, max_len)+head(gen, slots)+gate)+4*head(main, n)
+        layers = encoder_flops(gen, n, max_len)+encoder_flops(main, n, max_len)
+        return 3*(layers+head(gen, slots)+gate)+4*head(main, n) # the logits of all tokens are computed again for the gradients

@@ -48,7 +48,8 @@ def fixed_healthy(
     v:dict, # metrics of an evaluation
 ) -> str:
     "What a sound run has learned."
-    loss,areas = f"loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}",f"AUC {v['disc_auc']:.2f}, on words by frequency {v['unigram_auc']:.2f}"
+    loss = f"loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}"
+    areas = f"AUC {v['disc_auc']:.2f}, on words by frequency {v['unigram_auc']:.2f}"
     return f'The discriminator knows more than how many tokens are replaced ({loss}; {areas})'
 
 # %% ../../nbs/3_objectives/11_fixed_generators.ipynb #a68a5f7a

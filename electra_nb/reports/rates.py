@@ -40,7 +40,8 @@ _high,_lower = 'learning rate too high','a lower lr (a third of it), or a longer
 def _norms(run):
     "The gradients of late, for the evidence."
     means = {t:fmean(line.get(f'{t}_norm', 0.) for line in run.train[-3:]) for t in run.objective.towers}
-    return f"gradient norms: {', '.join(f'{t} {norm:.2g}' for t,norm in means.items())}; clipped at {run.settings['clip']:g}"
+    each = ', '.join(f'{t} {norm:.2g}' for t,norm in means.items())
+    return f"gradient norms: {each}; clipped at {run.settings['clip']:g}"
 
 @rule(_high, _lower)
 def _loss_rises(run, v):
@@ -85,13 +86,15 @@ def unusual_settings(
 ) -> list: # their names
     "Settings that hinder learning where they are far from those of the size's recipe."
     usual = recipes[run.size].flat()
-    def pair(k): return run.settings.get(k) or 0., usual.get(k) or 0.
-    dropped = [k for k in ('dropout','attention_dropout','generator_dropout') if pair(k)[0]>pair(k)[1]+.3]
-    scaled = [k for k in ('wd','eps','clip') if all(pair(k)) and not 1/100<=pair(k)[0]/pair(k)[1]<=100]
-    return dropped+scaled
+    def far(k):
+        own,recipe = run.settings.get(k) or 0.,usual.get(k) or 0.
+        if k.endswith('dropout'): return own>recipe+.3
+        return own and recipe and not 1/100<=own/recipe<=100
+    return [k for k in ('dropout','attention_dropout','generator_dropout','wd','eps','clip') if far(k)]
 
 @rule('a setting is far from the recipe', "the recipe's own value")
 def _far_setting(run, v):
     found,usual = unusual_settings(run),recipes[run.size].flat()
     if not found or not _knows_nothing(run, v): return
-    return f"nothing is learned with {', '.join(f'{k}={run.settings[k]:g} (recipe {run.size!r}: {usual[k] or 0:g})' for k in found)}"
+    values = [f'{k}={run.settings[k]:g} (recipe {run.size!r}: {usual[k] or 0:g})' for k in found]
+    return f"nothing is learned with {', '.join(values)}"

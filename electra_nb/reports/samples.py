@@ -110,7 +110,9 @@ def sample_table(
     original,(_,masked,kinds),_ = lines[0]['texts'][i]
     gaps = [word if kind is None else '_____' for word,kind in zip(masked, kinds)]
     body = [row('original', *original[1:]), *[row('with gaps', gaps, kinds)]*hides]
-    for line in lines: body.append(row(f"step {line['step']:,}", *line['texts'][i][2][1:]))
+    for line in lines:
+        _,_,(_,words,kinds) = line['texts'][i]
+        body.append(row(f"step {line['step']:,}", words, kinds))
     return Div(Table(*body), cls='text')
 
 # %% ../../nbs/8_reports/06_samples.ipynb #11c17a01

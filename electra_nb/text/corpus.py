@@ -130,7 +130,8 @@ def _weights(source):
     "The (source, weight) pairs of a mixture that is given with weights; None for anything else."
     pairs = list(source.items()) if isinstance(source, dict) else source
     if not isinstance(pairs, (list,tuple)): return None
-    ok = bool(pairs) and all(isinstance(p, tuple) and len(p)==2 and isinstance(p[1], (int,float)) for p in pairs)
+    def weighted(pair): return isinstance(pair, tuple) and len(pair)==2 and isinstance(pair[1], (int,float))
+    ok = bool(pairs) and all(map(weighted, pairs))
     if isinstance(source, dict) and not ok:
         raise ValueError("a dictionary is a mixture of corpora with their weights, such as {'wikipedia': 1, 'books/': 2.5}; texts "
             "are passed as a list")

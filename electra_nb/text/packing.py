@@ -32,7 +32,8 @@ def _two_segments(lines, target, single_prob, rng):
     aim = 100_000 if rng.random()<single_prob else (target-3)//2
     a,b = [],[]
     for l in lines:
-        if not a or len(a)+len(l)<aim or (not b and len(a)<aim and rng.random()<.5): a = [*a,*l] if a else l
+        fits = not a or len(a)+len(l)<aim
+        if fits or (not b and len(a)<aim and rng.random()<.5): a = [*a,*l] if a else l
         else: b = [*b,*l]
     return a,b
 

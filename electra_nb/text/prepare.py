@@ -107,11 +107,12 @@ def check_vocab_options(
 
 # %% ../../nbs/1_text/13_prepare.ipynb #17f7a3e6
 def _log_stats(stats, n_valid, valid):
-    n = stats.get('epochs', 0)
-    seen = f"; read {f'{n:,.0f}' if n>=10 else f'{n:.2g}'} time{'s'*(f'{n:.2g}'!='1')}" if n else ''
-    logger.info(f"text: {stats['documents']:,} documents, {stats['tokens']:,} tokens in {stats['rows']:,} rows; "
-        f"{stats['cut_off']:.1%} cut off, "
-        f"{stats['padding']:.1%} padding, {stats['unk']:.2%} [UNK]{seen}; {n_valid:,} rows held out")
+    epochs = stats.get('epochs', 0)
+    times = f'{epochs:,.0f}' if epochs>=10 else f'{epochs:.2g}'
+    seen = f"; read {times} {'time' if times=='1' else 'times'}" if epochs else ''
+    size = f"{stats['documents']:,} documents, {stats['tokens']:,} tokens in {stats['rows']:,} rows"
+    shares = f"{stats['cut_off']:.1%} cut off, {stats['padding']:.1%} padding, {stats['unk']:.2%} [UNK]"
+    logger.info(f'text: {size}; {shares}{seen}; {n_valid:,} rows held out')
     if stats['cut_off']>.5:
         logger.info('more than half of the text is cut off, as a line that does not fit into its row is cut (original code): carry_overflow=True keeps it')
     if n_valid>=32: return
@@ -130,7 +131,8 @@ def prepare(
     cache:str=None, # folder of all prepared data; None: `core.cache.cache_folder`
 ) -> tuple: # tokenizer, training rows, validation rows, dictionary of facts
     "Tokenizer and examples of a run."
-    logger.info(f'corpus: {corpus.name}'+(f', {corpus.n_bytes/1e6:.1f} MB' if (corpus.n_bytes or 0)>=50_000 else ''))
+    size = f', {corpus.n_bytes/1e6:.1f} MB' if (corpus.n_bytes or 0)>=50_000 else ''
+    logger.info(f'corpus: {corpus.name}{size}')
     source = corpus.tokenizer if tokenizer is None else tokenizer
     go_on = source is None and saved is not None and not verify_folder(saved)
     tok = load_tokenizer(saved) if go_on else get_tokenizer(source, corpus, vocab)

@@ -91,7 +91,9 @@ class Examples:
             raise ValueError(f"{self.path}: {split} is damaged; delete this folder, and it will be made again")
 
     def __len__(self): return len(self.n_a)
-    def __getitem__(self, i): return np.array(self.ids[int(self.offsets[i]):int(self.offsets[i+1])]),int(self.n_a[i])
+    def __getitem__(self, i):
+        begin,end = self.offsets[i:i+2].tolist()
+        return np.array(self.ids[begin:end]),int(self.n_a[i])
 
 # %% ../../nbs/1_text/10_rows.ipynb #0cfda97c
 @patch
@@ -136,7 +138,8 @@ def packing_stats(
     r = Counter(examples.report)
     tokens,rows = max(1, r['tokens_in']),max(1, r['rows'])
     used = r['tokens_packed']+r['special']
-    stats = dict(documents=r['documents'], lines=r['lines'], tokens=r['tokens_in'], rows=r['rows'], cut_off=1-r['tokens_packed']/tokens,
-        padding=1-used/(rows*examples.max_len), unk=r['unk']/tokens, one_segment=r['single']/rows)
+    amounts = dict(documents=r['documents'], lines=r['lines'], tokens=r['tokens_in'], rows=r['rows'])
+    cut_off,padding = 1-r['tokens_packed']/tokens,1-used/(rows*examples.max_len)
+    stats = dict(amounts, cut_off=cut_off, padding=padding, unk=r['unk']/tokens, one_segment=r['single']/rows)
     if n_rows_seen is not None: stats['epochs'] = n_rows_seen/rows
     return {k:round(v, 4) if isinstance(v, float) else v for k,v in stats.items()}

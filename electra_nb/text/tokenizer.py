@@ -111,8 +111,9 @@ def _tokenizer_folder(path):
     try:
         if (path/'tokenizer.json').is_file(): _check_growth(_stored_normalizer(path/'tokenizer.json'))
         tok = AutoTokenizer.from_pretrained(str(path), trust_remote_code=False, local_files_only=True)
-    except Exception as e: raise ValueError(f"no tokenizer in {path} ({type(e).__name__}: {' '.join(str(e).split())[:200]}). "
-        "A tokenizer with code of its own is not loaded; pass its tokenizer.json or vocab.txt.") from None
+    except Exception as e:
+        why = ' '.join(str(e).split())[:200]
+        raise ValueError(f"no tokenizer in {path} ({type(e).__name__}: {why}). A tokenizer with code of its own is not loaded; pass its tokenizer.json or vocab.txt.") from None
     if (path/'tokenizer.json').is_file(): _check_ids(path/'tokenizer.json')
     return tok
 
@@ -192,8 +193,9 @@ def coverage_report(
     lines = [l for t in texts for l in t.split('\n') if l.strip()]
     ids = [i for l in line_encoder(tok)(lines) for i in l]
     n_words = sum(len(l.split()) for l in lines)
-    return dict(tokens=len(ids), unk_share=ids.count(tok.unk_token_id)/max(1,len(ids)), pieces_per_word=len(ids)/max(1,n_words),
-        accents_lost=_accents_lost('\n'.join(lines), tok.backend_tokenizer.normalizer))
+    unk_share,pieces_per_word = ids.count(tok.unk_token_id)/max(1, len(ids)),len(ids)/max(1, n_words)
+    lost = _accents_lost('\n'.join(lines), tok.backend_tokenizer.normalizer)
+    return dict(tokens=len(ids), unk_share=unk_share, pieces_per_word=pieces_per_word, accents_lost=lost)
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #edf75b87
 def warn_misfit(

@@ -21,7 +21,7 @@ from transformers import PreTrainedTokenizerFast
 # %% ../../nbs/1_text/07_vocabulary.ipynb #11928c95
 _ignored = r"[\p{M}\p{Cf}'’.:·]" # stands between the letters of a word, as in Σ.Ε.Σ.
 _letter_before = '|'.join(rf'\p{{L}}{_ignored}{{{n}}}' for n in range(4)) # a regular expression looks back by fixed widths only
-_final_sigma = normalizers.Replace(Regex(rf'(?<={_letter_before})Σ(?!{_ignored}*\p{{L}})'), 'ς')
+_final_sigma = normalizers.Replace(Regex(rf'(?<={_letter_before})Σ(?!(?>{_ignored}*)\p{{L}})'), 'ς') # ?>: without going back
 
 def _normalizer(lower, strip_accents):
     bert = normalizers.BertNormalizer(lowercase=lower, strip_accents=bool(lower and strip_accents is not False))

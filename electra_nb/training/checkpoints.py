@@ -91,7 +91,9 @@ def optimizer_state(
     opt, # fastai `OptimWrapper` around `ElectraAdam`
 ) -> dict: # tensors by name
     "Both moments of every parameter."
-    return {f'{k}.{n}':opt.opt.state[p][k] for n,p in model.named_parameters() if p in opt.opt.state for k in opt.opt.saved}
+    adam = opt.opt
+    trained = [(n,adam.state[p]) for n,p in model.named_parameters() if p in adam.state]
+    return {f'{k}.{n}':state[k] for n,state in trained for k in adam.saved}
 
 # %% ../../nbs/4_training/03_checkpoints.ipynb #b7590ea1
 def set_optimizer_state(

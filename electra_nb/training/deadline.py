@@ -78,8 +78,10 @@ def duration(
     seconds:float,
 ) -> str: # such as '3.5 hours'
     "A duration in words."
-    units = ((365.25*86400,'years'),(86400,'days'),(3600,'hours'),(60,'minutes'))
-    return next((f'{seconds/k:,.1f} {unit}' for k,unit in units if seconds>=(1 if unit=='years' else 2)*k), f"{seconds:.0f} second{'s'*(round(seconds)!=1)}")
+    year,day,hour,minute = 365.25*86400,86400,3600,60
+    for least,unit,name in ((year,year,'years'),(2*day,day,'days'),(2*hour,hour,'hours'),(2*minute,minute,'minutes')):
+        if seconds>=least: return f'{seconds/unit:,.1f} {name}'
+    return '1 second' if round(seconds)==1 else f'{seconds:.0f} seconds'
 
 # %% ../../nbs/4_training/06_deadline.ipynb #dc14f9c5
 def rounded(

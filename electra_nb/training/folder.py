@@ -54,14 +54,16 @@ def default_out(
     tokenizer, # as it was asked for
 ) -> Path:
     "`runs/SIZE-HASH`: the same call finds the same folder."
-    return Path('runs')/f'{size}-{hash_texts([str(corpus), str(tokenizer), json.dumps(constants(recipe))])[:6]}'
+    asked = [str(corpus), str(tokenizer), json.dumps(constants(recipe))]
+    return Path('runs')/f'{size}-{hash_texts(asked)[:6]}'
 
 # %% ../../nbs/4_training/11_folder.ipynb #4e19a720
 def folder_name(
     out, # folder that was asked for
 ) -> Path:
     "The path of a folder; what cannot be one is refused."
-    parts = Path(os.fspath(out)).expanduser().parts if isinstance(out, (str,os.PathLike)) and os.fspath(out).strip() else ['']
+    named = isinstance(out, (str,os.PathLike)) and os.fspath(out).strip()
+    parts = Path(out).expanduser().parts if named else ['']
     if all(0<len(os.fsencode(p))<256 and '\0' not in p for p in parts): return Path(out).expanduser()
     raise ValueError(f"out={str(out)!r:.60} is no name of a folder: pass one such as 'runs/mine', or None")
 

@@ -118,8 +118,9 @@ def log_means(self:LogSteps) -> None:
     self.sums,self.n,self.norms = None,0,0
     norms = {k:v.item() for k,v in tower_norms(trained_parts(self.learn.model), self.learn.clip_grads.norm).items()}
     self.learn.tower_losses.append((self.counted,{k:v for k,v in means.items() if k!='loss'}))
-    self.write(dict(step=self.counted, **means, grad_norm=norm, **norms, batch=batch_fingerprint(self.xb[0]), lr=self.opt.hypers[-1]['lr'],
-        tokens_per_s=round(tokens/took, 1), seconds=round(self.seconds, 1)))
+    batch,lr = batch_fingerprint(self.xb[0]),self.opt.hypers[-1]['lr']
+    times = dict(tokens_per_s=round(tokens/took, 1), seconds=round(self.seconds, 1))
+    self.write(dict(step=self.counted, **means, grad_norm=norm, **norms, batch=batch, lr=lr, **times))
 
 # %% ../../nbs/4_training/05_log.ipynb #c7373ca2
 @patch

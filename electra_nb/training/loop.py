@@ -87,7 +87,8 @@ class DrawCurves(Callback):
 # %% ../../nbs/4_training/10_loop.ipynb #42a4be8a
 def _evaluate(learn, log, every):
     n,log.learn = learn.steps.done,learn # `fit` has taken it away
-    if not n or (n%every and n!=learn.steps.last) or any('valid' in l and l['step']==n for l in read_log(log.path)): return
+    due = n and (n%every==0 or n==learn.steps.last)
+    if not due or any('valid' in line and line['step']==n for line in read_log(log.path)): return
     learn.validate()
     log.log_eval()
 
@@ -112,9 +113,12 @@ def run_callbacks(
     saver.n_steps,saver.saved,saver.mark = n,learn.steps.done,run_fingerprint(learn, cfg, optim)
     if state: log.load_state(state['log'])
     intervals = EvalIntervals(n, eval_interval(cfg), cfg.accumulate)
-    deadline,warn = Deadline(cfg.hours, state.get('seconds', 0.), began),Callback() if cfg.hours else WarnTooLong(n, n*cfg.bs/len(rows))
-    bar,say,dump = StepProgress(n, every=cfg.log_every),SayProgress(n, cfg.log_every),DumpBadBatch(run, tok, cfg.accumulate)
-    schedule,scaler = WarmupDecay(n, optim, tower_factors(cfg, optim.lr)),RestoreScaler(state.get('scaler'))
+    deadline = Deadline(cfg.hours, state.get('seconds', 0.), began)
+    warn = Callback() if cfg.hours else WarnTooLong(n, n*cfg.bs/len(rows))
+    bar,say = StepProgress(n, every=cfg.log_every),SayProgress(n, cfg.log_every)
+    dump = DumpBadBatch(run, tok, cfg.accumulate)
+    schedule = WarmupDecay(n, optim, tower_factors(cfg, optim.lr))
+    scaler = RestoreScaler(state.get('scaler'))
     return RunCallbacks(intervals, schedule, scaler, DrawCurves(run), log, saver, bar, say, dump, deadline, warn)
 
 # %% ../../nbs/4_training/10_loop.ipynb #d21e52cf

@@ -106,7 +106,8 @@ def write(self:DumpBadBatch,
     save_file(t, folder/'batch.safetensors')
     values = {k:str(t[k].item()) for k in self.names}
     about = dict(step=int(t['updates_before'])+1, lr=t['lr'].item(), batches=self.accumulate, losses=values, towers=self.towers)
-    if self.tok is not None: about['text'] = [self.tok.decode(r[:n]) for r,n in zip(t['ids'], t['lens'])]
+    rows = [ids[:n] for ids,n in zip(t['ids'], t['lens'])]
+    if self.tok is not None: about['text'] = [self.tok.decode(row) for row in rows]
     (folder/'about.json').write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding='utf-8')
 
 # %% ../../nbs/4_training/04_nonfinite.ipynb #aeef436f

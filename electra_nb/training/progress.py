@@ -69,7 +69,8 @@ class StepProgress(Callback):
         if self.bar.disable or self.learn.steps.done%self.every or not mean.count: return
         losses = getattr(self.learn, 'tower_losses', ())
         named = losses[-1][1] if losses else dict(loss=float(mean.value)) # of the last line of the log
-        self.bar.set_postfix_str(' '.join(f"{k.removesuffix('_loss')} {v:.4g}" for k,v in named.items()), refresh=False)
+        shown = [f"{k.removesuffix('_loss')} {v:.4g}" for k,v in named.items()]
+        self.bar.set_postfix_str(' '.join(shown), refresh=False)
     def after_fit(self): self.close()
     def close(self):
         if self.bar: self.bar.close()

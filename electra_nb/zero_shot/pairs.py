@@ -88,7 +88,8 @@ def _interval(drawn): return tuple(np.quantile(drawn, (.025,.975)))
 
 def _line(name, n, means, drawn):
     "A row of the table: model and untrained model, and the difference."
-    (low,high),(least,most) = _interval(drawn[:,0]),_interval(drawn[:,0]-drawn[:,1])
+    low,high = _interval(drawn[:,0])
+    least,most = _interval(drawn[:,0]-drawn[:,1])
     ours = dict(accuracy=means[0], low=low, high=high)
     gain = dict(gain=means[0]-means[1], gain_low=least, gain_high=most)
     return dict(phenomenon=name, pairs=n, **ours, untrained=means[1], **gain)

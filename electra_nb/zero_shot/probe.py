@@ -56,7 +56,11 @@ def swapped_pairs(
     return [p for p,a,b in zip(pairs, good, bad) if p.bad and a.ids!=b.ids]
 
 # %% ../../nbs/9_zero_shot/08_probe.ipynb #98b4ba19
-def _differing(a, b): return [i for i,(x,y) in enumerate(zip(a, b)) if x!=y] if len(a)==len(b) else None
+def _judged(a, b):
+    "The positions to judge in each of two rows: those that differ, or all."
+    if len(a)!=len(b): return [[*range(len(a))],[*range(len(b))]]
+    differ = [i for i,(x,y) in enumerate(zip(a, b)) if x!=y]
+    return [differ,differ]
 
 def pair_rows(
     pairs:list, # of `Pair`
@@ -66,8 +70,7 @@ def pair_rows(
     "Pairs as rows, tokenized once for a whole run."
     texts = token_texts(tok, [s for p in pairs for s in (p.good,p.bad)])
     rows = [t.ids[:size] for t in texts]
-    differ = [_differing(a, b) for a,b in zip(rows[::2], rows[1::2])]
-    return rows,[[*range(len(r))] if differ[i//2] is None else differ[i//2] for i,r in enumerate(rows)]
+    return rows,[at for a,b in zip(rows[::2], rows[1::2]) for at in _judged(a, b)]
 
 # %% ../../nbs/9_zero_shot/08_probe.ipynb #58dcca42
 def preference(

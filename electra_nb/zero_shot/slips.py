@@ -37,7 +37,8 @@ def _edited(word, rng):
     "A word with one letter doubled, lost, changed or swapped with the next."
     i,letters = int(rng.integers(1, len(word)-1)),sorted(set(word))
     a,b,c = word[:i],word[i],word[i+1:]
-    return [a+b+b+c, a+c, a+str(rng.choice(letters))+c, a+c[:1]+b+c[1:]][int(rng.integers(4))]
+    doubled,lost,changed,swapped = a+b+b+c,a+c,a+str(rng.choice(letters))+c,a+c[:1]+b+c[1:]
+    return (doubled,lost,changed,swapped)[int(rng.integers(4))]
 
 def misspell(
     sentence:str,
@@ -116,7 +117,9 @@ def judge_words(
     texts = token_texts(scorer.tok, [p.text for p in planted])
     found = []
     for i,(p,t,(logp,suspicion)) in enumerate(zip(planted, texts, token_scores(scorer, texts))):
-        for w in TextScore(t, logp, suspicion).words: found.append((w.suspicion, any(w.start<b and w.end>a for a,b in p.spans), i))
+        for w in TextScore(t, logp, suspicion).words:
+            wrong = any(w.start<end and w.end>start for start,end in p.spans)
+            found.append((w.suspicion, wrong, i))
     suspicion,wrong,slip = (np.array(x) for x in zip(*found))
     return Judged(suspicion, wrong, slip, np.array([p.kind for p in planted]))
 

@@ -124,7 +124,8 @@ def token_scores(
     texts:list, # of `TokenText`
 ) -> list: # for each text a (2, n) array: log-likelihood and suspicion of its tokens
     "What the tower says of every token, of long texts in windows."
-    cut = [(t,w) for t in texts for w in windows(len(t.ids), scorer.max_len-2)]
-    rows,judged = [t.ids[w.start:w.stop] for t,w in cut],[range(w.first-w.start, w.last-w.start) for _,w in cut]
+    cuts = [windows(len(t.ids), scorer.max_len-2) for t in texts]
+    rows = [t.ids[w.start:w.stop] for t,ws in zip(texts, cuts) for w in ws]
+    judged = [range(w.first-w.start, w.last-w.start) for ws in cuts for w in ws]
     found = iter(read_rows(scorer, rows, judged))
-    return [np.concatenate([next(found) for _ in windows(len(t.ids), scorer.max_len-2)], 1) for t in texts]
+    return [np.concatenate([next(found) for _ in ws], 1) for ws in cuts]

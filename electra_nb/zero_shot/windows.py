@@ -76,8 +76,11 @@ def length_batches(
     max_tokens:int=2**14, # in a batch, padding included
 ) -> list: # lists of row numbers
     "Rows of similar length in one batch, the longest first."
-    batches,width = [],0
+    batches,room = [],0
     for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if not batches or (len(batches[-1])+1)*width>max_tokens: batches,width = [*batches,[]],max(1, lengths[i])
+        if not room:
+            room = max(1, max_tokens//max(1, lengths[i])) # rows as wide as this one
+            batches.append([])
         batches[-1].append(i)
+        room -= 1
     return batches
