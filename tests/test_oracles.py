@@ -315,7 +315,7 @@ def answer_head(name):
     y = [z[f"in/{o['task']}_{k}"] for k in ('start_positions','end_positions','is_impossible')]
     return head,params,torch.tensor(z['sequence_output'], requires_grad=True),mask,torch.tensor(np.stack(y, 1)).long(),z
 
-@pytest.mark.parametrize('name', ['qa_training', 'qa_no_answerable', 'qa_plain_cls', 'qa_independent_ends'])
+@pytest.mark.parametrize('name', ['qa_training', 'qa_v1_training', 'qa_no_answerable', 'qa_plain_cls', 'qa_independent_ends'])
 def test_answer_heads(name):
     "Logits, losses and gradients of the heads for answers."
     head,params,h,mask,y,z = answer_head(name)
@@ -332,9 +332,10 @@ def test_answer_heads(name):
         want = to_hf(k, z[f'grad/{k}'])
         close(p.grad, want, max(1e-4*float(want.abs().max()), 1e-6), k) # that of the start's bias is zero in exact arithmetic
 
-def test_answer_beam():
+@pytest.mark.parametrize('name', ['qa_prediction', 'qa_beam_5'])
+def test_answer_beam(name):
     "The beam of a prediction, and its loss, for which the original takes end logits of zero."
-    head,_,h,mask,y,z = answer_head('qa_prediction')
+    head,_,h,mask,y,z = answer_head(name)
     beam = best_spans(head, h, mask, answer_losses(head, h, mask, y))
     close(beam.start_score, z['out/start_top_log_probs'], 2e-5)
     close(beam.end_score, z['out/end_top_log_probs'], 2e-5)
@@ -367,7 +368,7 @@ names2 = dict(exact='exact_match', f1='f1', HasAns_exact='has_answer_exact_match
 def check_scores2(got, want):
     for k,v in names2.items(): assert got[v]==pytest.approx(want[k], rel=1e-6) or want[k] is None, k
 
-@pytest.mark.parametrize('name', ['v2_beam', 'v2_no_classifier', 'v1_short_answers'])
+@pytest.mark.parametrize('name', ['v2_beam', 'v1_beam', 'v2_independent', 'v2_no_classifier', 'v1_short_answers'])
 def test_squad_answers(squad, postprocessing, name, tmp_path):
     "Answers, scores of no answer and official results from recorded outputs."
     want = postprocessing[name]
