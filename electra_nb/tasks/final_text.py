@@ -6,9 +6,9 @@
 __all__ = ['word_splitter', 'align', 'join_pieces', 'answer_finder', 'plain_text']
 
 # %% ../../nbs/6_tasks/33_final_text.ipynb #e20c21b0
-import unicodedata
+import regex, unicodedata
 from collections.abc import Callable
-from .windows import Context, unspaced
+from .windows import Context, is_wordpiece, unspaced
 from functools import cache
 from transformers import PreTrainedTokenizerFast
 
@@ -49,11 +49,13 @@ def join_pieces(
     return ' '.join(' '.join(pieces).replace(' ##', '').replace('##', '').split())
 
 # %% ../../nbs/6_tasks/33_final_text.ipynb #c7a8a256
+_not_latin = regex.compile(r'(?V1)[\p{L}--\p{Latin}]')
+
 def answer_finder(
     tok:PreTrainedTokenizerFast, # of the encoder
 ) -> Callable: # (context, first token, last token) -> text, (first, last+1) character
     "A function that gives the text of a run of tokens and its place in the context."
-    if type(tok.backend_tokenizer.model).__name__!='WordPiece': return plain_text
+    if not is_wordpiece(tok): return plain_text
     split = word_splitter(tok)
     def find(c, a, b):
         words = c.words[c.word[a]:c.word[b]+1]
@@ -61,6 +63,7 @@ def answer_finder(
         original = ' '.join(c.text[i:j] for i,j in words)
         places = [k for i,j in words for k in range(i, j+1)] # of each letter, and of the blank after each word
         i,j = align(join_pieces(tok.convert_ids_to_tokens(c.ids[a:b+1].tolist())), original, split)
+        if j-i==len(original) and _not_latin.search(original): return _with_marks(c, a, b)
         return original[i:j],(places[i],places[j-1]+1)
     return find
 
