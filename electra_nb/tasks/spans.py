@@ -78,12 +78,12 @@ def refuse_odd_tag(tags:list, where:list) -> None: # lists of tags, and location
     "Refuse a tag that is none of a span, if most are, or that is nearly one."
     found = Counter(t for ts in tags for t in ts)
     odd = {t for t in found if not is_span_tag(t)}
-    if odd and all(re.match('[BIESLU]_', t) for t in odd):
-        tag = min(odd)
-        raise ValueError(f"{tag!r} has an underscore: spans are written with a hyphen, as {tag.replace('_', '-', 1)!r}")
-    begun = any(t.startswith('B-') for t in found)
-    if not (odd and begun and sum(found[t] for t in odd)<found.total()/2): return
+    if not odd: return
     place,tag = next((w,t) for ts,w in zip(tags, where) for t in ts if t in odd)
+    if all(re.match('[BIESLU]_', t) for t in odd):
+        raise ValueError(f"{place}: {tag!r} has an underscore: spans are written with a hyphen, as {tag.replace('_', '-', 1)!r}")
+    begun = any(t.startswith('B-') for t in found)
+    if not (begun and sum(found[t] for t in odd)<found.total()/2): return
     raise ValueError(f"{place}: {tag!r} is no tag of a span, but most tags here are: O, or B-, I-, E- or S- and a type")
 
 # %% ../../nbs/6_tasks/22_spans.ipynb #56c257ae

@@ -74,7 +74,7 @@ def hold_out(self:Tag, rows:TagSplit, share:float) -> dict: # 'train' and 'dev' 
     texts = [' '.join(ws).casefold() for ws in rows.words]
     groups = {t:xxh3_64_intdigest(t.encode('utf-8', 'surrogatepass')) for t in texts}
     n = max(1, round(share*len(groups)))
-    if n>=len(groups): raise ValueError(f"{rows.source} has too few sentences ({len(rows)}) to hold some out: pass more, or dev=")
+    if n>=len(groups): raise ValueError(f"{rows.source} has too few different sentences ({len(rows)} in all) to hold some out: pass more, or dev=")
     last = sorted(groups.values())[n-1]
     held = np.array([groups[t]<=last for t in texts])
     return dict(train=rows.take(~held), dev=rows.take(held))
