@@ -7,9 +7,15 @@ import pytest, torch
 from electra_nb.finetuning import finetune, load_data
 from electra_nb.model.hf import save_models
 from electra_nb.model.towers import get_models, sizes
+from electra_nb.tasks.final_text import answer_finder
 from electra_nb.tasks.kinds import kind_of
+from electra_nb.tasks.questions import QuestionRows
 from electra_nb.tasks.settings import FinetuneConfig
+from electra_nb.tasks.windows import Windows
 from electra_nb.text.tokenizer import load_tokenizer, tiny_tokenizer
+from electra_nb.text.vocabulary import special_tokens
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
 
 shared = Path(__file__).parents[2]/'shared'/'data'
 real = pytest.mark.skipif(not (shared/'squad').is_dir(), reason='SQuAD is not here (../shared/data/squad)')
@@ -97,6 +103,43 @@ def test_bad_files(study, tmp_path):
     for name,says in dict(torn='broken JSON', missing=r"paragraphs\[3\].qas\[1\]: no 'question'").items():
         with pytest.raises(ValueError, match=says): finetune(home/'run', data=str(tmp_path/f'{name}.json'), out=str(tmp_path/'none'))
     assert not (tmp_path/'none').exists()
+
+languages = { # context -> answers in it
+    'यह दिल्ली। बांग्लादेश की राजधानी ढाका है।':['दिल्ली','बांग्लादेश','ढाका'],
+    'أسسها الخليفة أَبُو جَعْفَرٍ الْمَنْصُورُ، وتقع على نهر دجلة.':['أَبُو جَعْفَرٍ الْمَنْصُورُ','نهر دجلة'],
+    '서울특별시는 대한민국의 수도이자 최대 도시이다.':['서울특별시','대한민국'],
+    'กรุงเทพมหานครเป็นเมืองหลวงของประเทศไทย':['กรุงเทพมหานคร','ประเทศไทย'],
+    '北京是首都，位于华北平原北部，2019年人口2153.6万人。':['北京','华北平原北部','2019年'],
+    'Моско́ва стоит на реке Москве́.':['Моско́ва','Москве́'],
+    'Wien („Vindobona“) hat 656 250 Einwohner (2020).':['Vindobona','656 250','2020']}
+
+def small_tokenizer(name, texts):
+    "A tokenizer of letters, so that every answer has its own tokens."
+    tok = Tokenizer(dict(bert=models.WordPiece, cased=models.WordPiece, bpe=models.BPE, unigram=models.Unigram)[name]())
+    of = dict(special_tokens=[*special_tokens])
+    if name in ('bert','cased'):
+        tok.normalizer,tok.pre_tokenizer = normalizers.BertNormalizer(lowercase=name=='bert'),pre_tokenizers.BertPreTokenizer()
+        trainer = trainers.WordPieceTrainer(vocab_size=1, **of)
+    elif name=='bpe':
+        tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        trainer = trainers.BpeTrainer(vocab_size=262, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **of)
+    else:
+        tok.pre_tokenizer,trainer = pre_tokenizers.Metaspace(),trainers.UnigramTrainer(vocab_size=400, unk_token='[UNK]', **of)
+    tok.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(tokenizer_object=tok, cls_token='[CLS]', sep_token='[SEP]', pad_token='[PAD]', unk_token='[UNK]')
+
+@pytest.mark.parametrize('name', ['bert', 'cased', 'bpe', 'unigram'])
+def test_other_languages(name):
+    "What a model is taught as the answer becomes the text of the answer again, whatever the script and the tokenizer."
+    asked = [(c, a) for c,answers in languages.items() for a in answers]
+    contexts,answers = map(list, zip(*asked))
+    tok,spans = small_tokenizer(name, [*languages]),[(c.index(a),c.index(a)+len(a)) for c,a in asked]
+    rows = QuestionRows(['?']*len(asked), contexts, [[a] for a in answers], spans, [*map(str, range(len(asked)))])
+    feats,find = Windows(rows, tok, 512),answer_finder(tok)
+    for i,(text,wanted) in enumerate(asked):
+        (first,last,_),shift = feats.y[i].tolist(),feats.n_a[i]
+        got,(a,b) = find(feats.contexts[text], first-shift, last-shift)
+        assert got==text[a:b]==wanted
 
 @real
 def test_official_files():
