@@ -288,6 +288,26 @@ def test_token_pictures(site, browser, scheme):
     page.close()
 
 @needs_browser
+def test_marked_answers_in_the_dark(site, browser):
+    "A word on a light ground is dark on a dark page, too."
+    page = browser.new_page(color_scheme='dark')
+    page.goto(f'{site[1]}/howto/answer_questions.html')
+    found = page.locator('.cell_output td span[style]').evaluate_all(contrast)
+    assert found and min(c for *_,c in found)>=4.5, found
+    page.close()
+
+@needs_browser
+def test_tables_of_pandas(site, browser):
+    "A table has one line of names, and words stand at the left under a name that stands there too."
+    page = browser.new_page()
+    page.goto(f'{site[1]}/explain/paper.html')
+    heads = page.locator('table.dataframe thead').evaluate_all('heads => heads.map(h => h.rows.length)')
+    assert len(heads)>10 and set(heads)=={1}
+    align = page.locator('table.dataframe', has_text='carry_overflow').evaluate('t => [t.rows[0].cells[1],t.rows[1].cells[1]].map(c => getComputedStyle(c).textAlign)')
+    assert align==['left','left']
+    page.close()
+
+@needs_browser
 def test_theme_button(site, browser):
     "The button in the corner turns the page dark."
     page = browser.new_page(color_scheme='light', viewport=dict(width=1280, height=900))
