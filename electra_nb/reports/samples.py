@@ -142,7 +142,7 @@ def with_gap(
     n:int=9, # words at most
 ) -> str:
     "The beginning of a held-out text, with [MASK] in the place of its middle word."
-    texts = [tok.decode(examples[i][0], skip_special_tokens=True) for i in range(min(20, len(examples)))]
+    texts = [tok.decode(examples[i][0], skip_special_tokens=True) for i in range(min(200, len(examples)))]
     words = max((plain_words(text, n) for text in texts), key=lambda words: sum(map(str.isalpha, words)))
     middle = len(words)//2
     return ' '.join([*words[:middle],tok.mask_token,*words[middle+1:]])

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['SlipHunt', 'row_sentences', 'swapped_pairs', 'pair_rows', 'preference', 'learner_scorer', 'Probe', 'check_probe',
-           'hunt_slips', 'slip_words']
+           'is_plain', 'hunt_slips', 'slip_words']
 
 # %% ../../nbs/9_zero_shot/08_probe.ipynb #f71eeb93
 import numpy as np
@@ -130,6 +130,11 @@ def check_probe(
     if probe is False: return False
     return None if probe is True else read_pairs(probe)
 
+# %% ../../nbs/9_zero_shot/08_probe.ipynb #49436c83
+def is_plain(text:str) -> bool:
+    "Are these words and punctuation only, without code, numbers or markup?"
+    return all(w.strip('.,;:!?').isalpha() for w in text.split())
+
 # %% ../../nbs/9_zero_shot/08_probe.ipynb #242d226c
 SlipHunt = namedtuple('SlipHunt', 'found chance n example') # sentences, expected by chance, of how many; `TextScore` or None
 
@@ -148,7 +153,8 @@ def hunt_slips(
         (start,end),worst = changed_words(s, t)[0],max(score.words, key=lambda w: w.suspicion)
         chance += 1/len(score.words)
         if start<=worst.start<end: hits.append((score,worst))
-    example = max(hits, key=lambda hit: hit[1].suspicion, default=(None,None))[0]
+    def clearness(hit): return hit[1].suspicion-.2*(not is_plain(hit[0].text)) # code is harder to read
+    example = max(hits, key=clearness, default=(None,None))[0]
     return SlipHunt(len(hits), chance, len(spoilt), example)
 
 # %% ../../nbs/9_zero_shot/08_probe.ipynb #76434de8
