@@ -54,7 +54,7 @@ def load_data(
     data=None, # your own rows, as for `own_data`
     glue_dir:str=None, # folder of the tasks' folders; None: the hub
     first:bool=False, # add the tasks that may come before others
-    **own, # `dev`, `test`, `text`, `label`, `regression`, `valid`, `metric` of `own_data`
+    **own, # `dev`, `test`, `text`, `label`, `regression`, `valid`, `group`, `metric` of `own_data`
 ) -> list: # `TaskData`, in the order of training
     "The rows of all tasks of a call."
     if names is not None and data is not None: raise ValueError("pass tasks= for GLUE or data= for your own rows, not both")
@@ -146,6 +146,7 @@ def finetune(
     label:str=None, # column of labels or lists of tags in data; None: guess
     regression:bool=None, # labels are scores; None: if a number has a fraction
     valid:float=None, # share of data that is held out where there is no dev; None: 0.1
+    group:str=None, # column in data, such as an author, whose rows stay together when some are held out; None: rows with equal texts
     metric:str=None, # score of your own task, such as 'mcc'; None: accuracy, Spearman's correlation for scores, entity F1 for spans
     glue_dir:str=None, # folder that holds the folders of the tasks, in their original layout; None: the Hugging Face hub
     baseline:bool=None, # also fine-tune the same encoder from random initial values; None: for the built-in tasks
@@ -171,7 +172,7 @@ def finetune(
     cfg = finetune_config(electra.config, **options)
     device = pick_device(device, cfg.precision)
     rows = load_data(tasks, data, glue_dir, mnli_first, dev=dev, test=test, text=text, label=label, regression=regression,
-        valid=valid, metric=metric)
+        valid=valid, group=group, metric=metric)
     check_together(together, rows, mnli_first, at_once)
     starts = study_starts(only_shape, builtin if baseline is None else baseline)
     identity = study_identity(source, electra, tok, cfg, mnli_first, [task.name for task in rows] if together else ())

@@ -20,16 +20,20 @@ def _core(text):
     seen = text if text.isascii() else ''.join(c for c in unicodedata.normalize('NFKC', text) if unicodedata.category(c)!='Cf')
     return ' '.join(seen.casefold().split())
 
-def text_groups(rows:TextSplit) -> np.ndarray:
-    "(n,) number of the group of each row: rows with a text in common."
+def text_groups(
+    rows:TextSplit,
+    same:list=None, # of each row, such as its author: rows with an equal one belong together
+) -> np.ndarray: # (n,) number of the group of each row
+    "Groups of rows with a text in common."
     texts = [[_core(t) for t in ts] for ts in (rows.text_a,rows.text_b) if ts]
+    if same is not None: texts.append([('same',s) for s in same])
     n,distinct = len(rows),dict.fromkeys(t for ts in texts for t in ts)
     ids = {t:n+i for i,t in enumerate(distinct)} # nodes 0 to n-1 are the rows
     at = np.array([[ids[t] for t in ts] for ts in texts])
     row_nodes = np.tile(np.arange(n), len(texts))
     edges = coo_array((np.ones(at.size), (row_nodes, at.ravel())), (n+len(ids),)*2)
     groups = connected_components(edges)[1][:n]
-    if len(texts)==1 or np.bincount(groups).max()<=n/2: return groups
+    if len(texts)==1 or same is not None or np.bincount(groups).max()<=n/2: return groups
     pairs = np.sort(at, axis=0) # a pair is the same in either order
     return np.unique(pairs, axis=1, return_inverse=True)[1].ravel()
 
@@ -53,11 +57,18 @@ def dev_split(
     return np.array([g in held for g in groups])
 
 # %% ../../nbs/6_tasks/28_held_out.ipynb #f7565fc7
-def split_rows(rows:TextSplit, by_label:bool, share:float) -> dict:
-    "'train' and 'dev' -> rows; `share` is above 0 and up to 0.5."
+def split_rows(
+    rows:TextSplit,
+    by_label:bool, # hold out a share of each label
+    share:float, # above 0 and up to 0.5
+    same:list=None, # as in `text_groups`
+) -> dict: # 'train' and 'dev' -> rows
+    "Divide rows."
     keys = [' '.join(t) for t in zip(rows.text_a, rows.text_b or ['']*len(rows))]
-    held = dev_split(keys, rows.labels.tolist() if by_label else [0]*len(rows), share, text_groups(rows))
-    if not held.any(): raise ValueError(f"{rows.source} has too few different rows ({len(rows)} in all) to hold some out: pass more, or a file with dev=")
+    held = dev_split(keys, rows.labels.tolist() if by_label else [0]*len(rows), share, text_groups(rows, same))
+    if not held.any() or held.all():
+        few = 'rows' if same is None else 'groups of rows'
+        raise ValueError(f"{rows.source} has too few different {few} ({len(rows)} rows in all) to hold some out: pass more, or a file with dev=")
     train,dev = rows.take(~held),rows.take(held)
     known = {*train.text_a,*(train.text_b or ())}
     n = sum(a in known or b in known for a,b in dev.texts())
@@ -65,8 +76,10 @@ def split_rows(rows:TextSplit, by_label:bool, share:float) -> dict:
     return dict(train=train, dev=dev)
 
 # %% ../../nbs/6_tasks/28_held_out.ipynb #5f59e588
-def check_valid(valid, dev):
-    "Refuse a share that cannot be held out, or has no effect."
+def check_valid(valid, dev, group=None):
+    "Refuse a share that cannot be held out, and what has no effect."
+    if group is not None and dev is not None:
+        raise ValueError(f"group={group!r} would have no effect: the rows of dev= are scored, and none are held out")
     if valid is None: return
     if dev is not None: raise ValueError(f"valid={valid!r} would have no effect: the rows of dev= are scored, and none are held out")
     if not (isinstance(valid, (int,float)) and 0<valid<=.5):

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['n_words', 'guess_text', 'choose_columns', 'is_empty', 'is_no_text', 'need_cells', 'refuse_multilabel', 'refuse_comma',
-           'is_score', 'find_labels', 'own_metrics', 'own_task', 'table_rows', 'train_scale', 'table_task']
+           'is_score', 'find_labels', 'own_metrics', 'own_task', 'table_rows', 'train_scale', 'take_column',
+           'table_task']
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #f40cb5c5
 import re, numpy as np, pandas as pd
@@ -178,6 +179,17 @@ def _found(data):
     sizes = ', '.join(f"{len(rows):,} {dict(train='training').get(s, s)} rows" for s,rows in data.splits.items())
     return f"{data.name}: texts in {' and '.join(task.text)}, labels in {task.label}: {found}; {sizes}"
 
+# %% ../../nbs/6_tasks/13_labels.ipynb #09493710
+def take_column(
+    table:Table, # loses the column
+    name:str=None, # of the column; None: none
+) -> list: # its values; None: there is no name
+    "Take a column out of a table."
+    if name is None: return
+    if name not in table.columns: raise ValueError(f"{table.name}: no column group={name!r}; columns there: {', '.join(table.columns)}")
+    need_cells(table, name, 'group')
+    return table.columns.pop(name)
+
 # %% ../../nbs/6_tasks/13_labels.ipynb #d6932658
 def table_task(
     data, # labelled rows to train on, as for `read_table`
@@ -189,16 +201,18 @@ def table_task(
     valid:float=None, # share held out where there is no dev, above 0 and up to 0.5; None: 0.1
     metric:str=None, # the score of the task; None: accuracy, or Spearman's correlation for scores
     name:str=None, # for tables; None: that of the file
+    group:str=None, # column: rows with an equal value stay together when some are held out; None: rows with a text in common
 ) -> TaskData:
     "Make a task of labelled rows."
-    check_valid(valid, dev)
+    check_valid(valid, dev, group)
     tables = {s:read_table(o) for s,o in dict(train=data, dev=dev, test=test).items() if o is not None}
     for t in tables.values():
         if not len(t): raise ValueError(f"{t.name} has no rows")
+    same = take_column(tables['train'], group)
     text,label = choose_columns(tables['train'], text, label)
     task = own_task(tables['train'], text, label, find_labels(tables['train'], label, regression), metric)
     splits = {s:table_rows(t, task, any_scale=s!='train') for s,t in tables.items()}
-    if dev is None: splits.update(split_rows(splits['train'], bool(task.labels), .1 if valid is None else valid))
+    if dev is None: splits.update(split_rows(splits['train'], bool(task.labels), .1 if valid is None else valid, same))
     task = train_scale(task, splits['train'])
     name = name or re.sub(r'[^\w-]+', '_', tables['train'].name.split('.')[0])
     data = TaskData(f'my_{name}' if name in tasks else name, task, splits)

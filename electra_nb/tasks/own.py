@@ -67,7 +67,7 @@ def own_data(
     data, # labelled rows to train on: a file (`formats`), a data frame, a `datasets.Dataset` or columns
     dev=None, # labelled rows to score, likewise; None: a share of `data`
     test=None, # more labelled rows to score, likewise; they choose nothing
-    **options, # `text`, `label`, `regression`, `valid`, `metric`, `name` of `table_task`; a kind refuses those that it cannot use
+    **options, # `text`, `label`, `regression`, `valid`, `group`, `metric`, `name` of `table_task`; a kind refuses those that it cannot use
 ) -> TaskData:
     "A task of one's own rows, of the kind that they look like."
     train,*others = [None if o is None else read_table(o, formats) for o in (data,dev,test)]

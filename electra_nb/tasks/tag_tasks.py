@@ -132,9 +132,11 @@ def own_tag_task(
     valid:float=None, # share held out where there is no dev, above 0 and up to 0.5; None: 0.1
     metric:str=None, # key of `tasks.tag_scores.tag_metrics`; None: entity F1 for spans, accuracy for word classes
     name:str=None, # for tables; None: that of the file
+    group:str=None, # of no use for tags
 ) -> TaskData:
     "Make a task of tagged sentences."
-    if regression: raise ValueError("regression=True would have no effect: these rows have tags")
+    for k,v in dict(regression=regression, group=group).items():
+        if v: raise ValueError(f"{k}={v!r} would have no effect: these rows have tags")
     check_valid(valid, dev)
     train,dev,test = (t and with_last(t) for t in (train,dev,test))
     words,tags = choose_lists(train, text, label)
