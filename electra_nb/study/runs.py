@@ -91,8 +91,8 @@ def _run_sentence(line):
     words = dict(diverged='diverged: the loss is not finite', undefined=f"{line['metric']} is undefined on these dev rows")
     got = words.get(line['failure']) or f"{line['metric']} {line['score']:.2f}"
     if line['failure']=='constant': got += ', the same answer for every text'
-    return (f"{line['task']}, seed {line['seed']}, {line['start']}: {got} (guessing {line['guess']:.2f}); {line['steps']:,} steps "
-        f"in {line['seconds']:.0f} s")
+    took = f"{line['steps']:,} steps in {line['seconds']:.0f} s"
+    return f"{line['task']}, seed {line['seed']}, {line['start']}: {got} (guessing {line['guess']:.2f}); {took}"
 
 # %% ../../nbs/7_study/07_runs.ipynb #db2523a8
 def _other_machine(lines, task, cfg, device):
@@ -154,8 +154,8 @@ def _task_sentence(r):
     spread = f", mean {r['mean']:.1f} ± {r['sd']:.1f}, best {r['best']:.1f}" if s else ''
     failed = f"; {r['failed']}" if r['failed'] else ''
     test = f", on test rows {r['test']:.1f}" if r['test']==r['test'] else ''
-    return (f"{r['task']}, {r['start']}: {r['metric']} {r['median']:.1f}{spread}{test} ({r['runs']} run{s}; guessing "
-        f"{r['guess']:.1f}){failed}")
+    score = f"{r['task']}, {r['start']}: {r['metric']} {r['median']:.1f}{spread}{test}"
+    return f"{score} ({r['runs']} run{s}; guessing {r['guess']:.1f}){failed}"
 
 def _gain_sentence(r, n_tasks):
     "What pre-training adds, of `n_tasks` that were tested together; a row of `Study.compare`."

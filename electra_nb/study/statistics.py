@@ -21,7 +21,8 @@ def groups(lines:list) -> dict: # (model, start, task) -> lines
     hashes,out = {},{}
     for r in lines: hashes.setdefault(r['model'], set()).add(r.get('weights'))
     for r in lines:
-        name = r['model'] if len(hashes[r['model']])==1 else f"{r['model']} {str(r.get('weights'))[:6]}"
+        several = len(hashes[r['model']])>1
+        name = f"{r['model']} {str(r.get('weights'))[:6]}" if several else r['model']
         out.setdefault((name,r['start'],r['task']), []).append(r)
     return out
 
@@ -32,7 +33,9 @@ def run_sample(
 ) -> Sample:
     "What `study.intervals` needs of runs."
     sums = dev_sums(folder, runs)
-    if sums is not None and sums.shape[1]>1: return Sample(np.array([r['score'] for r in runs], dtype=float), leave_out_sums(sums))
+    if sums is not None and sums.shape[1]>1:
+        scores = np.array([r['score'] for r in runs], dtype=float)
+        return Sample(scores, leave_out_sums(sums))
     answers = dev_answers(folder, runs) if runs and runs[0]['metric'] in scorers else None
     left_out = leave_out(*answers, runs[0]['metric']) if answers and len(answers[0])>1 else None
     return Sample(np.array([r['score'] for r in runs], dtype=float), left_out)
@@ -120,7 +123,8 @@ def _note(made_of, statistic):
     counts = sorted({len(rs) for rs in made_of.values()})
     n = f'{counts[0]} to {counts[-1]}' if len(counts)>1 else counts[0]
     chosen = ', chosen by these scores' if statistic=='best' and counts[-1]>1 else ''
-    files = {f'{t}: {s} is {f}, not official' for t,rs in made_of.items() for r in rs for s,f in (r.get('replaced') or {}).items()}
+    replaced = {(t,*item) for t,rs in made_of.items() for r in rs for item in (r.get('replaced') or {}).items()}
+    files = {f'{task}: {split} is {file}, not official' for task,split,file in replaced}
     return '; '.join([f"{statistic} of {n} run{'s'*(n!=1)}{chosen}",*sorted(files)])
 
 # %% ../../nbs/7_study/01_statistics.ipynb #65ccfc10
@@ -151,14 +155,16 @@ def _draw_runs(ax, x, runs):
     y = np.array([r['score'] for r in runs])
     xs = x+(np.linspace(-.15, .15, len(y)) if len(y)>1 else np.zeros(len(y)))
     failed = np.array([bool(r['failure']) for r in runs])
-    for marker,these in (('o',~failed),('x',failed)): ax.scatter(xs[these], y[these], marker=marker, color=f'C{x}', alpha=.7)
+    look = dict(color=f'C{x}', alpha=.7)
+    for marker,these in (('o',~failed),('x',failed)): ax.scatter(xs[these], y[these], marker=marker, **look)
     ax.hlines(np.median(y), x-.3, x+.3, color=f'C{x}', lw=2)
 
 def plot_scores(lines:list) -> ShownFigure:
     "All runs, task by task."
     if not lines: raise ValueError("there are no runs to plot yet")
     by = groups(lines)
-    names,kinds = list(dict.fromkeys(t for _,_,t in by)),list(dict.fromkeys((m,s) for m,s,_ in by))
+    names = list(dict.fromkeys(task for _,_,task in by))
+    kinds = list(dict.fromkeys((model,start) for model,start,_ in by))
     one_model = len({m for m,_ in kinds})==1
     fig = ShownFigure(figsize=(max(4, 2*len(names)),3.6), layout='constrained')
     for ax,task in zip(fig.subplots(1, len(names), squeeze=False)[0], names):

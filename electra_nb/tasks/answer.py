@@ -176,9 +176,12 @@ def majority_baseline(self:Answer, train:QuestionRows, dev:QuestionRows) -> floa
 def shown(self:Answer, feats:Windows, batch:tuple, max_n:int, **columns) -> pd.DataFrame:
     "Questions, contexts, targets and other spans of the first `max_n` windows of a batch."
     text,(ids,lens,n_a) = feats.tok.decode,(o[:max_n].tolist() for o in batch[:3])
-    table = dict(question=[text(o[1:n-1]) for o,n in zip(ids, n_a)], context=[text(o[n:k-1]) for o,n,k in zip(ids, n_a, lens)])
+    questions = [text(row[1:n-1]) for row,n in zip(ids, n_a)]
+    contexts = [text(row[n:end-1]) for row,n,end in zip(ids, n_a, lens)]
+    table = dict(question=questions, context=contexts)
     for name,spans in dict(target=batch[-1], **columns).items():
-        table[name] = [text(o[a:b+1]) if a else '' for o,(a,b,*_) in zip(ids, spans[:max_n].tolist())]
+        places = spans[:max_n,:2].tolist()
+        table[name] = [text(row[a:b+1]) if a else '' for row,(a,b) in zip(ids, places)]
     return pd.DataFrame(table)
 
 _colours = dict(target='#b7e4c7', prediction='#bcd7f5')

@@ -66,7 +66,8 @@ class AnswerHead(nn.Module):
         self.cfg = cfg
         self.start = dense(d, 1)
         self.end = EndGivenStart(d) if cfg.joint else dense(d, 1)
-        if cfg.answerable: self.absent = nn.Sequential(dense(2*d, 512), nn.GELU(), dense(512, 1)) if cfg.uses_start else dense(d, 1)
+        if cfg.answerable and cfg.uses_start: self.absent = nn.Sequential(dense(2*d, 512), nn.GELU(), dense(512, 1))
+        elif cfg.answerable: self.absent = dense(d, 1)
 
     def starts(self, h, mask):
         "(bs, sl, d), (bs, sl) bool, True where an answer may be -> (bs, sl) logits"

@@ -71,7 +71,8 @@ def library_task(
 ) -> TaskData:
     "Which library does this paragraph come from?"
     found = defaultdict(list)
-    for lib,doc in all_docs(): found[lib] += [p for p in doc.split('\n') if len(p.split())<=30 and not _names.search(p)]
+    def fits(paragraph): return len(paragraph.split())<=30 and not _names.search(paragraph)
+    for lib,doc in all_docs(): found[lib] += filter(fits, doc.split('\n'))
     libs = sorted(sorted(found, key=lambda k: -len(found[k]))[:n_libraries])
     by_hash = lambda p: xxh3_64_intdigest(p.encode('utf-8', 'surrogatepass'))
     rows = [(p,lib) for lib in libs for p in sorted(found[lib], key=by_hash)[:n_each]]

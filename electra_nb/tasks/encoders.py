@@ -168,5 +168,7 @@ def weights_hash(
 ) -> str: # 32 hexadecimal digits
     "Changes with any weight."
     h = xxh3_128()
-    for k,v in sorted(module.state_dict().items()): h.update(k.encode()+v.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    for k,v in sorted(module.state_dict().items()):
+        numbers = v.detach().cpu().contiguous().view(torch.uint8).numpy()
+        h.update(k.encode()+numbers.tobytes())
     return h.hexdigest()

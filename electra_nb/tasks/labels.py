@@ -16,7 +16,7 @@ from .classify import label_words
 from .glue import tasks
 from .held_out import check_valid, split_rows
 from .kinds import kind_of
-from .rows import Split, Task, TaskData, TextSplit
+from .rows import Split, split_sizes, Task, TaskData, TextSplit
 from .tables import Table, read_table
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #c9c5424d
@@ -76,8 +76,9 @@ def refuse_multilabel(table:Table, column:str) -> None:
     words = {v.strip() for v in values if isinstance(v, str)}
     def several(v):
         if isinstance(v, (list,tuple,set,dict,np.ndarray)): return True
-        parts = [[p.strip() for p in v.split(sep)] for sep in ',;|/'] if isinstance(v, str) else []
-        return any(len(p)>1 and set(p)<=words for p in parts) or (isinstance(v, str) and bool(_written_list.fullmatch(v.strip())))
+        if not isinstance(v, str): return False
+        parts = [[p.strip() for p in v.split(sep)] for sep in ',;|/']
+        return any(len(p)>1 and set(p)<=words for p in parts) or bool(_written_list.fullmatch(v.strip()))
     bad = [(p,v) for v,p in zip(values, table.locations) if several(v)]
     if bad:
         raise ValueError(f"{bad[0][0]}: several labels in column {column!r}: {bad[0][1]!r:.60} ({len(bad)} such row(s)). "
@@ -86,7 +87,8 @@ def refuse_multilabel(table:Table, column:str) -> None:
 # %% ../../nbs/6_tasks/13_labels.ipynb #ecfe0b75
 def refuse_comma(table:Table, column:str) -> None:
     "Refuse numbers such as '2,5'."
-    bad = [(p,v) for v,p in zip(table.columns[column], table.locations) if isinstance(v, str) and re.fullmatch(r'-?\d+,\d+', v.strip())]
+    def comma(v): return isinstance(v, str) and re.fullmatch(r'-?\d+,\d+', v.strip())
+    bad = [(p,v) for v,p in zip(table.columns[column], table.locations) if comma(v)]
     if bad: raise ValueError(f"{bad[0][0]}: {bad[0][1]!r} in column {column!r} has a comma ({len(bad)} such row(s)): write numbers as 2.5")
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #d667a55f
@@ -176,8 +178,7 @@ def _found(data):
     "What has been found, in words."
     task = data.task
     found = f'{len(task.labels)} classes' if task.labels else f'scores from {task.scale[0]:g} to {task.scale[1]:g}'
-    sizes = ', '.join(f"{len(rows):,} {dict(train='training').get(s, s)} rows" for s,rows in data.splits.items())
-    return f"{data.name}: texts in {' and '.join(task.text)}, labels in {task.label}: {found}; {sizes}"
+    return f"{data.name}: texts in {' and '.join(task.text)}, labels in {task.label}: {found}; {split_sizes(data.splits, 'rows')}"
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #09493710
 def take_column(

@@ -11,7 +11,7 @@ from ..core.commands import logger
 from .answer import Answer
 from .held_out import dev_split
 from .questions import QuestionRows
-from .rows import Split, Task, TaskData
+from .rows import Split, split_sizes, Task, TaskData
 from .squad import squad1
 from .tables import Table
 from .table import tasks
@@ -63,8 +63,8 @@ def question_task(
     name = name or re.sub(r'[^\w-]+', '_', train.name.split('.')[0])
     name = f'my_{name}' if name in tasks else name
     task = Answer(task).settle(splits)
-    sizes = ', '.join(f"{len(o):,} {dict(train='training').get(s, s)} questions" for s,o in splits.items())
-    logger.info(f"{name}: answers in contexts{', or none' if Answer(task).may_lack else ''}; {sizes}")
+    lack = ', or none' if Answer(task).may_lack else ''
+    logger.info(f"{name}: answers in contexts{lack}; {split_sizes(splits, 'questions')}")
     return TaskData(name, task, splits)
 
 # %% ../../nbs/6_tasks/39_own_questions.ipynb #4b2e4501

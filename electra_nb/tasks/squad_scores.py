@@ -75,7 +75,9 @@ def squad2_scores(
     scores = dict(zip(('exact_match','f1'), np.where(absent>threshold, ~has, raw)))
     for k,s in scores.items(): out[k] = 100*float(s.mean())
     for name,of in dict(has_answer=has, no_answer=~has).items():
-        for k,s in scores.items(): out[f'{name}_{k}'] = 100*float(s[of].mean()) if of.any() else float('nan')
+        for k,s in scores.items():
+            if of.any(): out[f'{name}_{k}'] = 100*float(s[of].mean())
+            else: out[f'{name}_{k}'] = float('nan')
     empty = np.array([not a for a in answers])
     for k,s in zip(scores, raw):
         best,at = best_threshold(s, empty, absent, has)

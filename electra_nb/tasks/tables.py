@@ -39,8 +39,9 @@ def csv_records(lines, name, sep=','):
 
 # %% ../../nbs/6_tasks/02_tables.ipynb #98ceed78
 def _all_closed(cells):
+    def closed(cell): return len(cell)>1 and cell.endswith('"') and '"' not in cell[1:-1].replace('""', '')
     quoted = [c for c in cells if c.startswith('"')]
-    return bool(quoted) and all(len(c)>1 and c.endswith('"') and '"' not in c[1:-1].replace('""', '') for c in quoted)
+    return bool(quoted) and all(map(closed, quoted))
 
 def _joins_rows(cells): return any('\n' in c and '\t' in c for c in cells)
 

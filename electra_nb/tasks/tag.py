@@ -187,7 +187,8 @@ def majority_baseline(self:Tag, train:TagSplit, dev:TagSplit) -> float:
     "The task's score of giving each word its commonest tag."
     known,other = commonest_tags(train)
     ids = {l:i for i,l in enumerate(self.names)}
-    return self.score(dev, [np.array([ids[known.get(w, other)] for w in ws]) for ws in dev.words])[self.task.metrics[0]]
+    guesses = [np.array([ids[known.get(w, other)] for w in words]) for words in dev.words]
+    return self.score(dev, guesses)[self.task.metrics[0]]
 
 # %% ../../nbs/6_tasks/24_tag.ipynb #67637186
 @patch
@@ -199,7 +200,8 @@ def shown(self:Tag, feats:TagFeatures, batch:tuple, max_n:int, **columns) -> pd.
         return [feats.tok.decode(ids[i][a:b]) for a,b in zip(places, [*places[1:],lens[i]-1])]
     def tagged(i, ys): return TaggedText.of(words(i), self.words_of(ys[:len(words(i))]), bool(self.task.scheme))
     answers = dict(target=batch[-1].clamp(min=0), **columns)
-    return pd.DataFrame({k:[tagged(i, ys.tolist()) for i,ys in zip(range(len(ids)), list(v)[:max_n])] for k,v in answers.items()})
+    columns = {k:[tagged(i, ys.tolist()) for i,ys in enumerate(v[:max_n])] for k,v in answers.items()}
+    return pd.DataFrame(columns)
 
 # %% ../../nbs/6_tasks/24_tag.ipynb #4399a1dc
 @patch

@@ -13,7 +13,7 @@ from ..core.commands import logger
 from .conll import read_conll, read_conllu
 from .glue import tasks as glue_tasks
 from .held_out import check_valid
-from .rows import Split, Task, TaskData
+from .rows import Split, split_sizes, Task, TaskData
 from .spans import are_spans, refuse_odd_tag
 from .tables import Table, from_memory
 from .tag import Tag
@@ -117,9 +117,8 @@ def _place(column): return 'the last column' if column=='-1' else column
 
 def _found(data, words, tags):
     "What has been found, in words."
-    sizes = ', '.join(f"{len(rows):,} {dict(train='training').get(s, s)} sentences" for s,rows in data.splits.items())
     types = f"spans, written in {len(data.task.labels)} tags" if data.task.scheme else f"{len(data.task.labels)} word classes"
-    return f"{data.name}: words in {words}, tags in {_place(tags)}: {types}; {sizes}"
+    return f"{data.name}: words in {words}, tags in {_place(tags)}: {types}; {split_sizes(data.splits, 'sentences')}"
 
 # %% ../../nbs/6_tasks/25_tag_tasks.ipynb #e2d27c9f
 def own_tag_task(
@@ -145,7 +144,7 @@ def own_tag_task(
     splits = dict(train=Tag(task).read(train))
     known = Tag(Tag(task).settle(splits))
     splits.update({s:known.read(t) for s,t in dict(dev=dev, test=test).items() if t is not None})
-    if dev is None: splits = {**Tag(task).hold_out(splits['train'], valid or .1), **{k:v for k,v in splits.items() if k=='test'}}
+    if dev is None: splits = {**splits, **Tag(task).hold_out(splits['train'], valid or .1)}
     if len({t for ts in splits['train'].tags for t in ts})<2:
         raise ValueError(f"{train.name}: all words have the same tag in {_place(tags)}, so there is nothing to learn: name another column with label=")
     data = TaskData(_name(name or train.name), Tag(task).settle(splits), splits)

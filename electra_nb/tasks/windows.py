@@ -158,7 +158,9 @@ class Windows:
     def __getstate__(self): return {**self.__dict__, 'y':self.y.numpy()} # another process gets the numbers, not shared memory
     def __setstate__(self, state): self.__dict__.update(state, y=torch.from_numpy(state['y']))
     def __len__(self): return len(self.n_a)
-    def __getitem__(self, i): return self.ids[self.offsets[i]:self.offsets[i+1]],int(self.n_a[i]),self.y[i]
+    def __getitem__(self, i):
+        begin,end = self.offsets[i:i+2]
+        return self.ids[begin:end],int(self.n_a[i]),self.y[i]
 
 # %% ../../nbs/6_tasks/31_windows.ipynb #016f89de
 @patch
