@@ -103,8 +103,8 @@ def _task(table, words, tags, metric):
     usual = _scores if spans else ('accuracy',)
     if metric not in (None,*usual): raise ValueError(f"metric={metric!r} is unknown for these tags: choose {', '.join(usual)}")
     metrics = (metric,*(m for m in usual if m!=metric)) if metric else usual
-    return Task((words,), label=tags, kind='tag', metrics=metrics, epochs=10. if len(table)<=6000 else 3., scheme='BIOES' if spans else '',
-        splits={s:Split('', '') for s in ('train','dev')})
+    epochs,splits = 10. if len(table)<=6000 else 3.,{s:Split('', '') for s in ('train','dev')}
+    return Task((words,), label=tags, kind='tag', metrics=metrics, epochs=epochs, scheme='BIO' if spans else '', splits=splits)
 
 # %% ../../nbs/6_tasks/25_tag_tasks.ipynb #0287f94b
 def _name(name):
