@@ -153,7 +153,9 @@ def stored_recipe(
 def recipe_docs() -> dict: # name -> (part, type, comment)
     "Where each setting is declared, what it says there, and its values in three sizes."
     objective = 'Objective',str,f"what is learned from the text: {', '.join(objectives)}"
-    return with_values(dict(objective=objective, **option_docs(all_leaves)), {k:recipes[k].flat() for k in ('small','hour','tiny')})
+    defaults = {f.name:f.default for c in all_leaves for f in fields(c)} # a setting of another objective is in no recipe
+    values = {k:{**defaults, **recipes[k].flat()} for k in ('small','hour','tiny')}
+    return with_values(dict(objective=objective, **option_docs(all_leaves)), values)
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #4a15005f
 option_groups = dict(Objective='objective (objectives.table)', VocabConfig='vocabulary (text.tokenizer)',
