@@ -47,6 +47,8 @@ def slips(self:TextScore) -> list: # of `Word`
     return [w for w in self.words if w.suspicion>self.threshold]
 
 # %% ../../nbs/9_zero_shot/04_words.ipynb #5a33fe73
+def _figure(x): return '–' if math.isnan(x) else f'{x:.3f}' # –: there are no tokens
+
 def marked_text(
     score:TextScore,
     mark, # `Word` -> text
@@ -89,7 +91,7 @@ def plain_text(score:TextScore) -> str:
 def __str__(self:TextScore):
     colours = sys.stdout.isatty() and 'NO_COLOR' not in os.environ
     text = terminal_text(self) if colours else plain_text(self)
-    return f'{self.mean:8.3f}  {text}'
+    return f'{_figure(self.mean):>8}  {text}'
 
 @patch
 def __repr__(self:TextScore): return str(self)
@@ -126,7 +128,7 @@ class Choice:
         return dict(best=self.best, margin=_number(self.margin), candidates=texts)
 
     def __str__(self):
-        def line(i, c): return f"{'>' if i==self.best else ' '} {c.total:9.3f}  {plain_text(c)}"
+        def line(i, c): return f"{'>' if i==self.best else ' '} {_figure(c.total):>9}  {plain_text(c)}"
         return '\n'.join(line(i, c) for i,c in enumerate(self.candidates))
     __repr__ = __str__
 
@@ -142,5 +144,5 @@ class Scores(list):
 
     def _repr_html_(self):
         def cell(s): return s._repr_html_() if hasattr(s, '_repr_html_') else f'<pre>{html.escape(str(s))}</pre>'
-        rows = [f'<tr><td>{s.figure:.3f}</td><td style="text-align:left">{cell(s)}</td></tr>' for s in self]
+        rows = [f'<tr><td>{_figure(s.figure)}</td><td style="text-align:left">{cell(s)}</td></tr>' for s in self]
         return f"<table>{''.join(rows)}</table>"
