@@ -87,8 +87,9 @@ def training_text(run:RunFolder) -> str: # Markdown
     "Corpus, recipe and machine."
     versions = ', '.join(f'{k} {v}' for k,v in run.info['versions'].items())
     changed = ', '.join(f'`{k}={own}`' for k,(own,_) in changed_settings(run).items()) or 'none'
-    facts = [(k.replace('_', ' '), round(v, 4) if is_number(v) else v) for k,v in run.data.items()]
-    facts += [('vocabulary', run.info['vocabulary']), ('steps', run.step), ('hours of training', round(run.seconds/3600, 3)),
+    def value(v): return f'{v:,}' if isinstance(v, int) and not isinstance(v, bool) else round(v, 4) if is_number(v) else v
+    facts = [(k.replace('_', ' '), value(v)) for k,v in run.data.items()]
+    facts += [('vocabulary', value(run.info['vocabulary'])), ('steps', value(run.step)), ('hours of training', round(run.seconds/3600, 3)),
         ('operations', f'{run.flops:.3g}'), ('versions', versions), ('corpus fingerprint', run.info['corpus_fingerprint'])]
     if run.energy: facts.append(('energy', f'{run.energy:.3g} kWh (estimate by codecarbon)'))
     table = table_text(['',''], dict(facts).items())
@@ -111,7 +112,9 @@ def results_text(run:RunFolder) -> str: # Markdown
     where = f"On held-out documents of the same corpus, after {v['step']:,} steps:"
     verdict = f'The diagnosis of the run: {plain(diagnose(run).verdict())}'
     folded = f'<details><summary>All metrics</summary>\n\n{everything}\n\n</details>'
-    return '\n\n'.join([head,where,table_text(['figure','value','meaning'], figures),verdict,folded])
+    n = 3 if any(meaning for _,_,meaning in figures) else 2 # an objective of one's own may have figures of which nothing is known here
+    table = table_text(['figure','value','meaning'][:n], [f[:n] for f in figures])
+    return '\n\n'.join([head,where,table,verdict,folded])
 
 # %% ../../nbs/8_reports/11_card.ipynb #7796c600
 def limits_text(run:RunFolder) -> str: # Markdown
