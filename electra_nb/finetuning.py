@@ -174,6 +174,8 @@ def finetune(
     rows = load_data(tasks, data, glue_dir, mnli_first, dev=dev, test=test, text=text, label=label, regression=regression,
         valid=valid, group=group, metric=metric)
     check_together(together, rows, mnli_first, at_once)
+    if data is not None and dev is None and len(rows[0].splits['dev'])<20:
+        logger.info('few rows are held out, so the scores on them will be noisy; more rows, or a larger share (valid=), holds out more')
     starts = study_starts(only_shape, builtin if baseline is None else baseline)
     identity = study_identity(source, electra, tok, cfg, mnli_first, [task.name for task in rows] if together else ())
     out = study_folder(out, identity, None if data is None else rows[0])
@@ -195,4 +197,4 @@ _groups = dict(FinetuneConfig='fine-tuning (tasks.settings)', OptimConfig='optim
 
 def _unknown(name): finetune_config(ElectraConfig(), **{name:None})
 
-cli = Command('electra_finetune', finetune, 'tasks are given with --tasks', _unknown, _docs, _groups)
+cli = Command('electra_finetune', finetune, 'tasks are given with --tasks, a labelled file with --data', _unknown, _docs, _groups)

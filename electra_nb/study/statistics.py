@@ -146,7 +146,8 @@ def paper_table(
     full = table.reindex(columns=paper_columns)
     mean = full.mean(axis=1, skipna=False)
     if 'mean' in table: mean = mean.fillna(table['mean'])
-    table = table.assign(mean=mean)[[*cols,*others,'mean']].astype(float).round(2)
+    means = ['mean'] if cols or mean.notna().any() else [] # own tasks have no mean
+    table = table.assign(mean=mean)[[*cols,*others,*means]].astype(float).round(2)
     return table.assign(note=[notes.get(k, '') for k in table.index])
 
 # %% ../../nbs/7_study/01_statistics.ipynb #4e00ef7b
