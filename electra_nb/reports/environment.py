@@ -45,7 +45,8 @@ def gpus() -> list: # a line for each
 def machine() -> dict: # name -> words
     "System, processor and devices."
     system = f'{platform.system()} {platform.release()}, {platform.machine()}'
-    threads = f'{cores()} cores, {torch.get_num_threads()} threads of PyTorch, {memory()}'
+    n = torch.get_num_threads()
+    threads = f"{cores()} cores, {n} thread{'s'*(n!=1)} of PyTorch, {memory()}"
     return dict(system=system, processor=threads, gpu='; '.join(gpus()) or 'none')
 
 # %% ../../nbs/8_reports/13_environment.ipynb #8e4399bf

@@ -223,4 +223,6 @@ def left_out(
     files = [p for p in _walk(folder) if p.name[0]!='.'] if folder.is_dir() else []
     others = Counter(file_kind(p) or 'without an ending' for p in files if not _is_text(p))
     kinds = ', '.join(f'{k} {kind}' for kind,k in others.most_common(5))
-    return f"{others.total()} of {len(files)} files are left out, for their ending is none of text ({kinds})" if others else ''
+    n = others.total()
+    those = 'is left out, for its' if n==1 else 'are left out, for their'
+    return f"{n} of {len(files)} files {those} ending is none of text ({kinds})" if n else ''
