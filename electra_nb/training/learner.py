@@ -54,6 +54,9 @@ def pretrain_loaders(
 class PretrainLearner(TableLearner):
     "A `Learner` for text without labels."
     n_labels = 0
+    def __repr__(self):
+        return f'{type(self).__name__}: {self.objective.words}, {self.steps.done:,} steps done; show_results(), recorder.plot_towers(), validate()'
+
     def predict(self, *args, **kwargs):
         raise ValueError("predict gives an answer for a text, and a pre-training has learned none: look at show_results, fill a gap with "
             "transformers' pipeline('fill-mask', …), or train for a task with finetune")
