@@ -17,6 +17,11 @@ def test_readme_is_index():
     text = '\n\n'.join(''.join(c['source']).strip() for c in cells(root/'nbs'/'index.ipynb') if c['cell_type']=='markdown')
     assert (root/'README.md').read_text()==text+'\n'
 
+def test_readme_has_the_test_command():
+    "`.ci/run` runs the command that stands in the README, which is that of CONTRIBUTING.md."
+    commands = [re.findall('^pip install -e .*pytest$', (root/f).read_text(), re.M) for f in ('README.md','CONTRIBUTING.md')]
+    assert len(commands[0])==1 and commands[0]==commands[1]
+
 def test_readme_links():
     "Local links of the README lead somewhere."
     for link in re.findall(r'\]\(([^)#]+)\)', (root/'README.md').read_text()):
