@@ -148,9 +148,9 @@ def _missing_id(vocab):
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #19fbd2e9
 def _smoke_test(tok):
-    "What goes wrong with a pair of texts, in words; empty if nothing does."
-    backend = Tokenizer.from_str(tok.backend_tokenizer.to_str())
-    try: ids = backend.encode('A fish, 12 boats; déjà vu!', 'a'*40+'!').ids
+    "What goes wrong with a text and with a pair, in words; empty if nothing does."
+    backend,text = Tokenizer.from_str(tok.backend_tokenizer.to_str()),'A fish, 12 boats; déjà vu!'
+    try: ids = [*backend.encode(text).ids,*backend.encode(text, 'a'*40+'!').ids]
     except (KeyboardInterrupt,SystemExit): raise
     except BaseException as e: return f"the tokenizer fails on a sentence ({type(e).__name__}: {e}): make or fetch its tokenizer.json again"
     if max(ids, default=0)<len(tok): return ''
