@@ -142,9 +142,9 @@ def study_session(plan:Plan):
         n = plan.cfg.reinit_layers
         if n and 'pretrained' in plan.starts: logger.info(f"the top {n} layer(s) begin anew with every seed; reinit_layers=0 keeps them")
         if plan.cfg.threads: torch.set_num_threads(plan.cfg.threads)
-        done = lambda: f"stopped; {len(read_ledger(out))} run(s) are in {out}/results.jsonl, and the same call does the rest"
+        def stopped(): return f"stopped; {len(read_ledger(out))} run(s) are in {out}/results.jsonl, and the same call does the rest"
         try:
-            with interrupt_message(done): yield
+            with interrupt_message(stopped): yield
         finally: torch.set_num_threads(n_threads)
 
 # %% ../../nbs/7_study/07_runs.ipynb #c5626f80

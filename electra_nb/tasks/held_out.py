@@ -66,7 +66,7 @@ def split_rows(
     "Divide rows."
     keys = [' '.join(t) for t in zip(rows.text_a, rows.text_b or ['']*len(rows))]
     held = dev_split(keys, rows.labels.tolist() if by_label else [0]*len(rows), share, text_groups(rows, same))
-    if not held.any() or held.all():
+    if not held.any():
         few = 'rows' if same is None else 'groups of rows'
         raise ValueError(f"{rows.source} has too few different {few} ({len(rows)} rows in all) to hold some out: pass more, or a file with dev=")
     train,dev = rows.take(~held),rows.take(held)
