@@ -20,7 +20,7 @@ from ..tasks.encoders import encoder_tokenizer
 from ..tasks.kinds import kind_of
 from ..tasks.rows import TaskData
 from ..tasks.loading import in_layout, load_task, read_split
-from ..tasks.own import own_rows
+from ..tasks.own import own_rows, tell_overlap
 from ..tasks.settings import FinetuneConfig
 from ..tasks.results import plot_confusion, top_losses as _top_losses
 from ..tasks.learner import task_features, task_learner
@@ -53,8 +53,9 @@ class Study:
     def plot(self) -> ShownFigure:
         "Every run as a dot."
         return plot_scores(self.lines)
-    def __repr__(self): return self.statistics().to_string()
-    def _repr_html_(self): return self.statistics().to_html()
+    def _shown(self): return self.statistics().dropna(axis=1, how='all')
+    def __repr__(self): return self._shown().to_string()
+    def _repr_html_(self): return self._shown().to_html()
 
 # %% ../../nbs/7_study/05_study.ipynb #7939adbb
 def _starts(lines):
@@ -125,9 +126,10 @@ def evaluate(self:Study,
 ) -> dict: # metric -> 0 to 100
     "Score the best model on labelled rows."
     folder = self.models(task, start)[0]
-    _,task,_ = saved_task(folder)
+    name,task,_ = saved_task(folder)
     kind = kind_of(task)
     rows = read_split(task, source, any_scale=True) if in_layout(task, source) else own_rows(source, task)
+    if name in self.data: tell_overlap(self.data[name].splits['train'], rows, 'given')
     return kind.score(rows, kind.to_labels(predict_rows(folder, rows, self.device)))
 
 # %% ../../nbs/7_study/05_study.ipynb #5252a415

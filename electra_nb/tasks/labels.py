@@ -182,14 +182,15 @@ def _found(data):
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #09493710
 def take_column(
-    table:Table, # loses the column
+    table:Table,
     name:str=None, # of the column; None: none
-) -> list: # its values; None: there is no name
+) -> tuple: # (its values, a table of the other columns); without a name (None, the same table)
     "Take a column out of a table."
-    if name is None: return
+    if name is None: return None,table
     if name not in table.columns: raise ValueError(f"{table.name}: no column group={name!r}; columns there: {', '.join(table.columns)}")
     need_cells(table, name, 'group')
-    return table.columns.pop(name)
+    rest = {k:v for k,v in table.columns.items() if k!=name}
+    return table.columns[name],replace(table, columns=rest)
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #d6932658
 def table_task(
@@ -209,7 +210,7 @@ def table_task(
     tables = {s:read_table(o) for s,o in dict(train=data, dev=dev, test=test).items() if o is not None}
     for t in tables.values():
         if not len(t): raise ValueError(f"{t.name} has no rows")
-    same = take_column(tables['train'], group)
+    same,tables['train'] = take_column(tables['train'], group)
     text,label = choose_columns(tables['train'], text, label)
     task = own_task(tables['train'], text, label, find_labels(tables['train'], label, regression), metric)
     splits = {s:table_rows(t, task, any_scale=s!='train') for s,t in tables.items()}

@@ -55,12 +55,15 @@ own_kinds = dict(answer=OwnRows(_asks, question_task, question_own_rows), tag=Ow
     classify=OwnRows(lambda table,label: True, table_task, partial(table_rows, any_scale=True)))
 
 # %% ../../nbs/6_tasks/20_own.ipynb #86e8f65c
-def tell_overlap(data:TaskData) -> None:
+def tell_overlap(
+    train, # training rows, such as `TextSplit`
+    rows, # to score, of the same kind
+    name:str, # of these rows, for the message
+) -> None:
     "Say how many rows to score have the texts of a training row."
-    trained = set(data.splits['train'].texts())
-    for split,rows in data.splits.items():
-        n = 0 if split=='train' else sum(t in trained for t in rows.texts())
-        if n: logger.info(f"{n:,} of {len(rows):,} {split} rows are training rows as well: their score says little of new texts")
+    trained = set(train.texts())
+    n = sum(t in trained for t in rows.texts())
+    if n: logger.info(f"{n:,} of {len(rows):,} {name} rows are training rows as well: their score says little of new texts")
 
 # %% ../../nbs/6_tasks/20_own.ipynb #53781fda
 def own_data(
@@ -73,7 +76,8 @@ def own_data(
     train,*others = [None if o is None else read_table(o, formats) for o in (data,dev,test)]
     kind = next(k for k in own_kinds.values() if k.fits(train, options.get('label')))
     task = kind.task(train, *others, **options)
-    tell_overlap(task)
+    for split,rows in task.splits.items():
+        if split!='train': tell_overlap(task.splits['train'], rows, split)
     return task
 
 # %% ../../nbs/6_tasks/20_own.ipynb #95efb73d
