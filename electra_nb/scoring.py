@@ -148,6 +148,8 @@ def score(
 
 # %% ../nbs/9_zero_shot/10_scoring.ipynb #e0544e4b
 def _print(found):
-    if found is not None: print(found)
+    if found is None: return
+    if sys.stdout.isatty(): print(found.legend, file=sys.stderr)
+    print(found)
 
 cli = Command('electra_score', score, 'texts are given with --texts, or through a pipe', show=_print)

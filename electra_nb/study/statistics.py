@@ -7,7 +7,7 @@ __all__ = ['paper_columns', 'other_columns', 'references', 'is_random', 'groups'
            'paper_table', 'plot_scores']
 
 # %% ../../nbs/7_study/01_statistics.ipynb #e2e912c9
-import numpy as np, pandas as pd
+import math, numpy as np, pandas as pd
 from ..core.figure import ShownFigure
 from .folder import dev_answers, dev_sums
 from .intervals import Sample, leave_out, leave_out_sums, mean_test
@@ -167,8 +167,12 @@ def plot_scores(lines:list) -> ShownFigure:
     names = list(dict.fromkeys(task for _,_,task in by))
     kinds = list(dict.fromkeys((model,start) for model,start,_ in by))
     one_model = len({m for m,_ in kinds})==1
-    fig = ShownFigure(figsize=(max(4, 2*len(names)),3.6), layout='constrained')
-    for ax,task in zip(fig.subplots(1, len(names), squeeze=False)[0], names):
+    n_rows = math.ceil(len(names)/4)
+    n_columns = math.ceil(len(names)/n_rows)
+    fig = ShownFigure(figsize=(max(4, 2*n_columns),3.6*n_rows), layout='constrained')
+    axes = fig.subplots(n_rows, n_columns, squeeze=False).ravel()
+    for ax in axes[len(names):]: ax.remove()
+    for ax,task in zip(axes, names):
         for x,kind in enumerate(kinds):
             runs = [r for r in by.get((*kind,task), ()) if r['score'] is not None]
             if runs: _draw_runs(ax, x, runs)

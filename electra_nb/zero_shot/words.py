@@ -30,7 +30,7 @@ class TextScore:
     def total(self): return float(self.logp.sum()) if len(self.logp) else math.nan
     @property
     def mean(self): return float(self.logp.mean()) if len(self.logp) else math.nan
-    figure = mean # the number that stands before the text in a list
+    legend = 'in front: mean log-likelihood of the tokens, nearer to 0 is likelier; marked: suspicious words' # of a list of such
 
 # %% ../../nbs/9_zero_shot/04_words.ipynb #ca548e8e
 @patch(as_prop=True)
@@ -97,6 +97,8 @@ def __str__(self:TextScore):
 def __repr__(self:TextScore): return str(self)
 @patch
 def _repr_html_(self:TextScore): return f'<div>{html_text(self)}</div>'
+@patch
+def html_cells(self:TextScore): return f'<td>{_figure(self.mean)}</td><td style="text-align:left">{html_text(self)}</td>'
 
 # %% ../../nbs/9_zero_shot/04_words.ipynb #8f6d2b22
 def _number(x): return round(x, 4) if math.isfinite(x) else None
@@ -121,7 +123,7 @@ class Choice:
     def margin(self):
         first,second = sorted(self.totals, reverse=True)[:2]
         return first-second
-    figure = margin # the number that stands before the candidates in a list
+    legend = 'in front: log-likelihood of each candidate; > marks the likeliest' # of a list of such
 
     def as_dict(self):
         texts = [dict(text=c.text, total=_number(c.total)) for c in self.candidates]
@@ -131,6 +133,7 @@ class Choice:
         def line(i, c): return f"{'>' if i==self.best else ' '} {_figure(c.total):>9}  {plain_text(c)}"
         return '\n'.join(line(i, c) for i,c in enumerate(self.candidates))
     __repr__ = __str__
+    def html_cells(self): return f'<td style="text-align:left"><pre>{html.escape(str(self))}</pre></td>'
 
 # %% ../../nbs/9_zero_shot/04_words.ipynb #81962f14
 class Scores(list):
@@ -139,10 +142,11 @@ class Scores(list):
         "The likeliest texts first; texts without tokens last."
         return Scores(sorted(self, key=lambda s: -math.inf if math.isnan(s.mean) else s.mean, reverse=True))
 
+    @property
+    def legend(self): return self[0].legend if self else 'there are no texts'
     def __str__(self): return '\n'.join(map(str, self))
     __repr__ = __str__
 
     def _repr_html_(self):
-        def cell(s): return s._repr_html_() if hasattr(s, '_repr_html_') else f'<pre>{html.escape(str(s))}</pre>'
-        rows = [f'<tr><td>{_figure(s.figure)}</td><td style="text-align:left">{cell(s)}</td></tr>' for s in self]
-        return f"<table>{''.join(rows)}</table>"
+        rows = [f'<tr>{s.html_cells()}</tr>' for s in self]
+        return f"<table><caption>{self.legend}</caption>{''.join(rows)}</table>"
