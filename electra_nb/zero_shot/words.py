@@ -97,6 +97,8 @@ def __str__(self:TextScore):
 def __repr__(self:TextScore): return str(self)
 @patch
 def _repr_html_(self:TextScore): return f'<div>{html_text(self)}</div>'
+
+# %% ../../nbs/9_zero_shot/04_words.ipynb #faf2e16e
 @patch
 def html_cells(self:TextScore): return f'<td>{_figure(self.mean)}</td><td style="text-align:left">{html_text(self)}</td>'
 
