@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from ..model.families import encode
 from ..model.forward import length_masks
 from ..model.unpad import Unpadded
-from .features import check_unicode
+from .features import PackedRows, check_unicode
 from .tagged_rows import TagSplit
-from ..text.rows import gather_rows
 from ..text.tokenizer import line_encoder
 from fastcore.basics import patch
 from fastcore.foundation import L
+from itertools import chain
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import ElectraForTokenClassification, ElectraModel, PreTrainedTokenizerFast
@@ -66,7 +66,7 @@ def tag_ids(
     return [np.array([known.get(t, -100) for t in ts], int) for ts in rows.tags]
 
 # %% ../../nbs/6_tasks/23_tagger.ipynb #e302d0aa
-class TagFeatures:
+class TagFeatures(PackedRows):
     "Rows of ids, with the place of the first piece of each word and the words' tags."
     def __init__(self,
         rows:TagSplit, # sentences
@@ -77,24 +77,19 @@ class TagFeatures:
     ):
         if not len(rows): raise ValueError("there are no rows")
         self.rows,self.tok,self.max_len = rows,tok,max_len
-        self.word_types,self.n_cut = word_types,0 # words are never cut
+        self.n_cut = 0 # words are never cut
         pieces,room = word_pieces(rows.words, tok),max_len-2
         parts = [(r,a,b) for r,ws in enumerate(pieces) for a,b in sentence_windows([*map(len, ws)], room)]
         self.row = np.array([r for r,_,_ in parts])
-        self._pack([[w[:room] for w in pieces[r][a:b]] for r,a,b in parts])
+        sentences = [[w[:room] for w in pieces[r][a:b]] for r,a,b in parts]
+        self.first = [np.cumsum([1,*map(len, words[:-1])]) for words in sentences]
+        ids = [[tok.cls_token_id,*chain.from_iterable(words),tok.sep_token_id] for words in sentences]
         targets = tag_ids(rows, labels)
-        self.targets = [targets[r][a:b] for r,a,b in parts]
-
-    def _pack(self, sentences): # for each row, ids of each word
-        def chained(words): return [i for w in words for i in w]
-        ids = [[self.tok.cls_token_id,*chained(ws),self.tok.sep_token_id] for ws in sentences]
-        self.lens = np.array([*map(len, ids)])
-        self.ids,self.offsets = np.concatenate(ids).astype(np.uint32),np.concatenate([[0], self.lens.cumsum()])
-        self.first = [np.cumsum([1,*map(len, ws[:-1])]) for ws in sentences]
+        n_a = [len(o)*(1-word_types) for o in ids]
+        self.pack(ids, n_a, [targets[r][a:b] for r,a,b in parts])
 
     @property
     def y(self): return torch.from_numpy(np.concatenate(self.targets))
-    def __len__(self): return len(self.row)
 
 # %% ../../nbs/6_tasks/23_tagger.ipynb #cf16e139
 @patch
@@ -102,10 +97,8 @@ def batch(self:TagFeatures,
     at, # (bs,) numbers of features
 ) -> tuple: # ids (bs, sl), lengths (bs,), ids of type 0 (bs,), first pieces (bs, w) or 0, tags (bs, w) or -100
     "Gather features, padded to the longest of them."
-    ids,lens = gather_rows(self.ids, self.offsets, at, self.tok.pad_token_id)
-    n_a = lens*(1-self.word_types)
     def padded(arrays, value): return pad_sequence([torch.from_numpy(arrays[i]) for i in at], True, value)
-    return ids,lens,n_a,padded(self.first, 0),padded(self.targets, -100)
+    return *self.gather(at),torch.from_numpy(self.n_a[at]),padded(self.first, 0),padded(self.targets, -100)
 
 # %% ../../nbs/6_tasks/23_tagger.ipynb #f035241e
 class Tagger(nn.Module):

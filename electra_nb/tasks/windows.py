@@ -11,9 +11,8 @@ import numpy as np, regex, torch
 from bisect import bisect_right
 from dataclasses import dataclass
 from .context_words import find_words, word_range
-from .features import check_unicode
+from .features import PackedRows, check_unicode
 from .questions import QuestionRows
-from ..text.rows import gather_rows
 from fastcore.basics import patch
 from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
@@ -132,7 +131,7 @@ def window_target(
     return (a-begin+shift,b-begin+shift,0) if begin<=a and b<begin+n else (0,0,0)
 
 # %% ../../nbs/6_tasks/31_windows.ipynb #1e84e81f
-class Windows:
+class Windows(PackedRows):
     "Rows of ids for questions and parts of their contexts, with targets."
     def __init__(self,
         rows:QuestionRows,
@@ -153,14 +152,8 @@ class Windows:
         found = [s and answer_tokens(self.contexts[c], s, e and e.ids) for c,s,e in zip(rows.contexts, spans, alone)]
         left_out = [train and bool(rows.answers[i]) and s is None for i,s in enumerate(spans)]
         rest = [i for i,gone in enumerate(left_out) if not gone]
-        self._gather([self._windows(i, questions[i][:cfg.max_question], found[i]) for i in rest])
+        self._join([self._windows(i, questions[i][:cfg.max_question], found[i]) for i in rest])
 
-    def __getstate__(self): return {**self.__dict__, 'y':self.y.numpy()} # another process gets the numbers, not shared memory
-    def __setstate__(self, state): self.__dict__.update(state, y=torch.from_numpy(state['y']))
-    def __len__(self): return len(self.n_a)
-    def __getitem__(self, i):
-        begin,end = self.offsets[i:i+2]
-        return self.ids[begin:end],int(self.n_a[i]),self.y[i]
 
 # %% ../../nbs/6_tasks/31_windows.ipynb #016f89de
 @patch
@@ -178,21 +171,17 @@ def _windows(self:Windows, i, question, found):
 
 # %% ../../nbs/6_tasks/31_windows.ipynb #c8ce9620
 @patch
-def _gather(self:Windows, windows):
+def _join(self:Windows, windows):
     "Put all windows end to end."
     flat = [w for of_question in windows for w in of_question]
-    row,begin,ids,n_a,self.judged,y = zip(*flat)
-    self.row,self.begin,self.n_a = np.array(row),np.array(begin),np.array(n_a)
-    self.lens = np.array([len(o) for o in ids])
-    self.ids = np.concatenate(ids).astype(np.uint32)
-    self.offsets = np.concatenate([[0], self.lens.cumsum()])
-    self.y = torch.tensor(y)
+    row,begin,ids,n_a,self.judged,targets = zip(*flat)
+    self.row,self.begin = np.array(row),np.array(begin)
+    self.pack(ids, n_a, np.array(targets))
 
 @patch
 def batch(self:Windows,
     at, # (bs,) numbers of features
 ) -> tuple: # ids (bs, sl), lengths (bs,), ids before the context (bs,), targets (bs, 3) for the model, and for the loss
     "Gather features, padded to the longest of them."
-    ids,lens = gather_rows(self.ids, self.offsets, at, self.tok.pad_token_id)
-    y = self.y[torch.from_numpy(np.asarray(at))]
-    return ids,lens,torch.from_numpy(self.n_a[at]),y,y
+    y = torch.from_numpy(self.targets[at])
+    return *self.gather(at),torch.from_numpy(self.n_a[at]),y,y
