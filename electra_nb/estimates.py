@@ -51,8 +51,8 @@ def fit_hours(
     return change(recipe, steps=steps, **changes)
 
 # %% ../nbs/5_pretraining/02_estimates.ipynb #46af1e66
-# of the whole text; `ids` with [CLS] and [SEP]; `padding` as a share; `seconds` to prepare it; `lengths` of some rows
-TextSize = namedtuple('TextSize', 'tokens rows ids padding vocab_size seconds lengths')
+# of the whole text; `ids` with [CLS] and [SEP]; `cut_off` and `padding` as shares; `seconds` to prepare it; `lengths` of some rows
+TextSize = namedtuple('TextSize', 'tokens rows ids cut_off padding vocab_size seconds lengths')
 
 def text_size(
     docs:list, # documents from the beginning
@@ -68,12 +68,11 @@ def text_size(
     packed = time.perf_counter()-trained
     more = max(1., (n_bytes or 0)/sum(len(d.encode()) for d in docs))
     ids,rows = n['tokens_packed']+n['special'],n['rows']
-    padding = 1-ids/(rows*recipe.packing.max_len)
+    cut_off,padding = 1-n['tokens_packed']/n['tokens_in'],1-ids/(rows*recipe.packing.max_len)
     learned = (trained-start)*(min(more, 30) if tokenizer is None else 1)
     v = len(tok) if n_bytes is None or tokenizer is not None else max(len(tok), recipe.vocab.vocab_size)
     kept = rows*more*(1-recipe.packing.valid)
-    return TextSize(tokens=n['tokens_in']*more, rows=kept, ids=ids*more, padding=padding, vocab_size=v,
-        seconds=learned+packed*more, lengths=lengths)
+    return TextSize(n['tokens_in']*more, kept, ids*more, cut_off, padding, v, seconds=learned+packed*more, lengths=lengths)
 
 # %% ../nbs/5_pretraining/02_estimates.ipynb #c41f5c08
 def corpus_size(

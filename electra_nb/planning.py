@@ -34,12 +34,18 @@ def expected_glue(
 # %% ../nbs/5_pretraining/03_planning.ipynb #49d212bd
 def reading_notes(
     times:float, # passes over the text; None: unknown
+    cut_off:float=0., # share of the text that gets into no row
 ) -> list: # of sentences
-    "What to say about how often the text is read."
+    "What to say about how much of the text is read, and how often."
+    out = []
+    if cut_off>.01:
+        out.append(f'{cut_off:.0%} of the text is cut off, as the end of a line that does not fit into its row is dropped (original '
+            'code): carry_overflow=True keeps it.')
     if times and times>40:
-        return [f'The text would be read {times:,.0f} times; after some 40 times a text teaches nothing more. '
-            'Take more text, or fewer steps.']
-    return [f'The text would not be read once: {times:.1%} of it is used.'] if times and times<1 else []
+        out.append(f'The text would be read {times:,.0f} times; after some 40 times a text teaches nothing more. '
+            'Take more text, or fewer steps.')
+    if times and times<1: out.append(f'The text would not be read once: {times:.1%} of it is used.')
+    return out
 
 def curve_notes(
     size:str, # of the recipe
@@ -53,8 +59,8 @@ def curve_notes(
     return [start] if size=='small' else []
 
 # %% ../nbs/5_pretraining/03_planning.ipynb #86ce8655
-def _notes(size, recipe, took, times, glue):
-    out,train,warmup = reading_notes(times),recipe.train,recipe.optim.warmup
+def _notes(size, recipe, took, times, cut_off, glue):
+    out,train,warmup = reading_notes(times, cut_off),recipe.train,recipe.optim.warmup
     if warmup>=1 and warmup>train.steps:
         out.append(f'warmup={warmup:g} steps are more than the run, so its rate would never reach the peak. '
             'Pass warmup=0.06, a share of it.')
@@ -101,7 +107,7 @@ def make_plan(
     return Plan(size, 'CPU' if device=='cpu' else torch.cuda.get_device_name(), train.steps, took.step, tokens/took.step,
         seconds/3600, text.seconds/3600, end_time(seconds+text.seconds), train.steps*tokens, corpus, text.tokens, times, flops,
         share, glue, took.checkpoint*(n_saved(train)+2), text.ids*(2 if text.vocab_size<=65536 else 4) if known else None,
-        took.memory, _notes(size, recipe, took, times, glue))
+        took.memory, _notes(size, recipe, took, times, text.cut_off, glue))
 
 # %% ../nbs/5_pretraining/03_planning.ipynb #0cb0feff
 def check_hours(
