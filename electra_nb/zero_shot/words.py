@@ -151,4 +151,4 @@ class Scores(list):
 
     def _repr_html_(self):
         rows = [f'<tr>{s.html_cells()}</tr>' for s in self]
-        return f"<table><caption>{self.legend}</caption>{''.join(rows)}</table>"
+        return f"<table><caption>{html.escape(self.legend)}</caption>{''.join(rows)}</table>"
