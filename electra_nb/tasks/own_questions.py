@@ -9,7 +9,7 @@ __all__ = ['split_questions', 'question_metrics', 'question_task', 'question_own
 import numpy as np, re
 from ..core.commands import logger
 from .answer import Answer
-from .held_out import dev_split
+from .held_out import dev_split, text_core
 from .questions import QuestionRows
 from .rows import Split, split_sizes, Task, TaskData
 from .squad import squad1
@@ -25,8 +25,8 @@ def split_questions(
     "Hold out contexts with all of their questions."
     if not (isinstance(share, (int,float)) and 0<share<=.5):
         raise ValueError(f"valid={share!r} is the share of contexts held out: pass a number above 0 and up to 0.5, such as 0.1")
-    ids,texts = {},[' '.join(c.casefold().split()) for c in rows.contexts]
-    groups = np.array([ids.setdefault(t, len(ids)) for t in texts])
+    ids = {}
+    groups = np.array([ids.setdefault(text_core(c), len(ids)) for c in rows.contexts])
     held = dev_split(rows.contexts, [0]*len(rows), share, groups)
     if not held.any(): raise ValueError(f"{rows.source} has one context, so none can be held out: pass more, or a file with dev=")
     return dict(train=rows.take(~held), dev=rows.take(held))
