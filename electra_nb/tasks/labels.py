@@ -68,17 +68,30 @@ def need_cells(table:Table, column:str, what:str) -> None:
     if bad: raise ValueError(f"{bad[0]}: no {what} in column {column!r} ({len(bad)} such row(s) of {len(table)}): fill or delete them")
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #4081d019
-_written_list = re.compile(r"""[\[(]\s*['"].*['"],?\s*[\])]""") # as pandas writes one into a .csv
+# as pandas and NumPy write one into a .csv: of words, or of two numbers or more
+_written_list = re.compile(r"""[\[(]\s*(?:['"].*['"],?|-?\d+\.?(?:[\s,]+-?\d+\.?)+,?)\s*[\])]""")
+_separators,_comma = ',;|/',re.compile(r'-?\d+,\d+')
+
+def _parts(v, sep): return [p.strip() for p in v.split(sep)]
+
+def _combined(words):
+    "Separators at which labels fall into parts that come again in other labels, at other places."
+    for sep in _separators:
+        split = [_parts(w, sep) for w in words if not _comma.fullmatch(w)]
+        n,places = Counter(p for ps in split for p in {*ps}),{(i,p) for ps in split for i,p in enumerate(ps) if len(ps)>1}
+        parts = {p for _,p in places}
+        if parts and min(n[p] for p in parts)>1 and len(places)>len(parts)<=len({*map(frozenset, split)}): yield sep
 
 def refuse_multilabel(table:Table, column:str) -> None:
     "Refuse rows that have several labels."
     values = table.columns[column]
     words = {v.strip() for v in values if isinstance(v, str)}
+    mixed = [*_combined(words)]
     def several(v):
         if isinstance(v, (list,tuple,set,dict,np.ndarray)): return True
         if not isinstance(v, str): return False
-        parts = [[p.strip() for p in v.split(sep)] for sep in ',;|/']
-        return any(len(p)>1 and set(p)<=words for p in parts) or bool(_written_list.fullmatch(v.strip()))
+        known = any(sep in v and {*_parts(v, sep)}<=words for sep in _separators)
+        return known or any(sep in v for sep in mixed) or bool(_written_list.fullmatch(v.strip()))
     bad = [(p,v) for v,p in zip(values, table.locations) if several(v)]
     if bad:
         raise ValueError(f"{bad[0][0]}: several labels in column {column!r}: {bad[0][1]!r:.60} ({len(bad)} such row(s)). "
@@ -87,7 +100,7 @@ def refuse_multilabel(table:Table, column:str) -> None:
 # %% ../../nbs/6_tasks/13_labels.ipynb #ecfe0b75
 def refuse_comma(table:Table, column:str) -> None:
     "Refuse numbers such as '2,5'."
-    def comma(v): return isinstance(v, str) and re.fullmatch(r'-?\d+,\d+', v.strip())
+    def comma(v): return isinstance(v, str) and _comma.fullmatch(v.strip())
     bad = [(p,v) for v,p in zip(table.columns[column], table.locations) if comma(v)]
     if bad: raise ValueError(f"{bad[0][0]}: {bad[0][1]!r} in column {column!r} has a comma ({len(bad)} such row(s)): write numbers as 2.5")
 
