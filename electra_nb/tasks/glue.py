@@ -38,7 +38,7 @@ tasks = dict(
     mrpc=Task(('#1 String','#2 String'), ('0','1'), label='Quality', metrics=('accuracy','f1'), symmetric=True,
         words=('different','paraphrase'), folder='MRPC', hub='mrpc', hub_text=_pair, splits=glue_splits(3668, 408, 1725, 'MRPC')),
     stsb=Task(_pair, label='score', scale=(0.,5.), metrics=('spearman','pearson'), epochs=10., symmetric=True, intermediate='mnli',
-        folder='STS-B', hub='stsb', splits=glue_splits(5749, 1500, 1379, 'STS-B')),
+        folder='STS-B', hub='stsb', header=('genre','file','year','index','score','sentence1','sentence2'), splits=glue_splits(5749, 1500, 1379, 'STS-B')),
     qqp=Task(('question1','question2'), ('0','1'), label='is_duplicate', metrics=('accuracy','f1'), words=('different','duplicate'),
         folder='QQP', hub='qqp', splits=glue_splits(363846, 40430, 390965, 'QQP')),
     mnli=Task(_pair, ('contradiction','entailment','neutral'), label='gold_label', folder='MNLI', hub='mnli',

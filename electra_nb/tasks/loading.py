@@ -78,9 +78,17 @@ layouts = dict(classify=Layout('.tsv', glue_table, hub_table), tag=Layout('.txt'
     answer=Layout('.json', question_table, question_hub))
 
 # %% ../../nbs/6_tasks/12_loading.ipynb #fd7cd5b0
+def _has_columns(task, path):
+    "Whether a file with another ending begins with the columns of a task, as the labelled test files of MRPC and STS-B do."
+    if task.kind!='classify' or not path.is_file() or not {'.txt','.csv'} & {*path.suffixes}: return False
+    first = next(read_lines(path, cut_long=False), '').split('\t')
+    return len(first)>1 and ({*task.text}<={*first} or len(first)==len(task.header))
+
 def in_layout(task:Task, source) -> bool:
     "Whether labelled rows are a file in the layout of an official task."
-    return bool(task.folder) and isinstance(source, (str,os.PathLike)) and layouts[task.kind].ending in Path(source).suffixes
+    if not task.folder or not isinstance(source, (str,os.PathLike)): return False
+    path = Path(source).expanduser()
+    return layouts[task.kind].ending in path.suffixes or _has_columns(task, path)
 
 def read_split(
     task:Task,
