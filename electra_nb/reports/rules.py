@@ -180,3 +180,11 @@ def _by_heart(run, v):
     gap = v['mlm_loss']-means[-1] if means else 0
     if run.epochs<=4 or gap<=1: return
     return (f"the loss of the {tower} is {gap:.1f} lower on the text it trains on, read {run.epochs:.1f} times, than on held-out text")
+
+# %% ../../nbs/8_reports/02_rules.ipynb #5fae2cc6
+@rule('data repeats', _repeats_advice, 'disc_loss', 'disc_floor')
+def _verdicts_by_heart(run, v):
+    means = stretch_means(run, [line.get('disc_loss', v['disc_loss']) for line in run.train])
+    if run.epochs<=4 or not means or means[-1]>=v['disc_floor'] or v['disc_loss']<1.1*v['disc_floor']: return
+    return (f"the loss of the discriminator is {means[-1]:.2f} on the text it trains on, read {run.epochs:.1f} times, and "
+        f"{v['disc_loss']:.2f} on held-out text, where knowing only how many tokens are replaced gives {v['disc_floor']:.2f}")
