@@ -151,6 +151,7 @@ def study_session(plan:Plan):
 def _task_sentence(r):
     "What the runs of a task have come to; a row of `Study.statistics`."
     s = 's' if r['runs']>1 else ''
+    if r['median']!=r['median']: return f"{r['task']}, {r['start']}: no run has a score; {r['failed']}"
     spread = f", mean {r['mean']:.1f} ± {r['sd']:.1f}, best {r['best']:.1f}" if s else ''
     failed = f"; {r['failed']}" if r['failed'] else ''
     test = f", on test rows {r['test']:.1f}" if r['test']==r['test'] else ''
