@@ -68,7 +68,7 @@ _aliases = dict(learning_rate='lr', num_train_epochs='epochs', n_epochs='epochs'
     adam_epsilon='eps', hidden_dropout_prob='dropout', num_trials='runs', n_runs='runs', task_names='tasks', model_name='model',
     max_query_length='max_question', n_best_size='n_best', max_answer_length='max_answer', qa_na_threshold='no_answer_above',
     model_dir='out', output_dir='out', data_dir='glue_dir', predict_batch_size='bs', eval_batch_size='bs', per_device_eval_batch_size='bs',
-    beam_size='n_best', vocab_file='tokenizer')
+    beam_size='n_best', fp16='precision', bf16='precision', vocab_file='tokenizer')
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #c233cf41
 def finetune_config(
