@@ -165,7 +165,8 @@ def _gain_sentence(r, n_tasks):
     if r['covers']=='seeds only': interval += ', because the answers of earlier runs are not here: other rows are not covered'
     adjusted = f', adjusted for {n_tasks} tasks' if n_tasks>1 else ''
     note = f"; {r['note']}" if r['note'] else ''
-    return f"{r['task']}: pre-training adds {r['difference']:.1f} points ({interval}; p = {r['p_adjusted']:.3f}{adjusted}){note}"
+    p = 'p < 0.001' if r['p_adjusted']<.001 else f"p = {r['p_adjusted']:.3f}"
+    return f"{r['task']}: pre-training adds {r['difference']:.1f} points ({interval}; {p}{adjusted}){note}"
 
 # %% ../../nbs/7_study/07_runs.ipynb #17c3d1de
 def log_summary(study:Study) -> None:
