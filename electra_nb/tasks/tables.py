@@ -75,14 +75,15 @@ def read_csv(path:Path) -> Table:
     is_tsv = '.tsv' in Path(name.lower()).suffixes
     records = iter(tsv_records(lines, name) if is_tsv else csv_records(lines, name, separator))
     names = [n.strip() for n in next(records, (0,[]))[1]]
-    _check_names(names, path)
     rows = list(records)
     for i,cells in rows:
         if len(cells)!=len(names):
             raise ValueError(f"{name}:{i}: {len(cells)} cells, but the first line names {len(names)} columns ({', '.join(names)[:200]}). "
                 "A text with the separator in it needs quotes.")
     columns = zip(*(cells for _,cells in rows)) if rows else [()]*len(names)
-    return Table(dict(zip(names, map(list, columns))), [f'{name}:{i}' for i,_ in rows], name)
+    filled = [(n,[*c]) for n,c in zip(names, columns) if n or any(c)] # Excel adds columns without name and content
+    _check_names([n for n,_ in filled], path)
+    return Table(dict(filled), [f'{name}:{i}' for i,_ in rows], name)
 
 # %% ../../nbs/6_tasks/02_tables.ipynb #bf3fb3b7
 def _json_row(line, where):
