@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['recipes', 'own_sizes', 'aliases', 'all_leaves', 'gone', 'added', 'option_groups', 'Recipe', 'with_objective',
-           'check_recipe', 'check_tied', 'make_recipe', 'recipe_from_file', 'stored_recipe', 'recipe_docs']
+           'check_recipe', 'check_tied', 'make_recipe', 'settings_for', 'recipe_from_file', 'stored_recipe',
+           'recipe_docs']
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #bc24dfb4
 import json
@@ -117,7 +118,7 @@ def make_recipe(
     known = {f.name:f.default for c in all_leaves for f in fields(c)}
     check_names(options, ['objective',*known], aliases)
     given = {k:v for k,v in options.items() if k in known and (v is not None or known[k] is None)}
-    idle = [k for k in given if k not in settings(base) and given[k]!=known[k]]
+    idle = [k for k,v in given.items() if k not in settings(base) and v is not None]
     if idle:
         raise ValueError(f"{', '.join(idle)} would have no effect: the objective {base.objective_name!r} has no such setting; leave it "
             "out, or choose another objective")
@@ -125,10 +126,25 @@ def make_recipe(
     check_tied(recipe, base)
     return check_recipe(recipe)
 
-# %% ../nbs/5_pretraining/01_recipe.ipynb #8adcd0c5
+# %% ../nbs/5_pretraining/01_recipe.ipynb #e508f684
 gone = ('cuda_graph',) # settings of earlier versions that changed the speed, not the result
 added = dict(lexical_start=False) # settings that came later, and what holds for a recipe.json without them
 
+# %% ../nbs/5_pretraining/01_recipe.ipynb #f81b127f
+def settings_for(
+    there:dict, # settings of a run by name
+    size:str, # key of `recipes`
+    name:str, # key of `objectives`: the one to have
+) -> dict: # those that go along
+    "The settings of a run for another objective."
+    old = there.get('objective', 'electra')
+    if name==old: return there
+    own,new = settings(with_objective(recipes[size], old).objective),settings(with_objective(recipes[size], name))
+    known = {f.name for c in all_leaves for f in fields(c)}
+    def stays(k, v): return k not in known or (k in new and not (k in own and own[k]==v))
+    return {k:v for k,v in there.items() if stays(k, v)}
+
+# %% ../nbs/5_pretraining/01_recipe.ipynb #8adcd0c5
 def recipe_from_file(
     path:str, # recipe.json of a run
     options:dict, # settings to change
@@ -138,8 +154,9 @@ def recipe_from_file(
     except ValueError as e: raise ValueError(f"{path}: not a JSON file ({e})") from None
     known = isinstance(info, dict) and info.get('size') in recipes and isinstance(info.get('recipe'), dict)
     if not known: raise ValueError(f"{path} is no recipe.json of a run")
-    there = {**added, **{k:v for k,v in info['recipe'].items() if k not in gone}}
-    return info['size'],{**there, **{k:v for k,v in options.items() if v is not None}}
+    there,given = {**added, **{k:v for k,v in info['recipe'].items() if k not in gone}},{k:v for k,v in options.items() if v is not None}
+    if 'objective' in given: there = settings_for(there, info['size'], given['objective'])
+    return info['size'],{**there, **given}
 
 def stored_recipe(
     info:dict, # content of a recipe.json

@@ -19,7 +19,7 @@ from electra_nb.objectives.mlm import MLM, MLMEval, MLMLoss, MLMModel
 from electra_nb.objectives.rtd import MaskTokens
 from electra_nb.objectives.rtd_metrics import RTDEval
 from electra_nb.objectives.table import get_objective, objectives
-from electra_nb.recipe import make_recipe
+from electra_nb.recipe import make_recipe, recipe_from_file
 from electra_nb.core.tiny import tiny_text
 
 docs = tiny_text.split('\n\n')
@@ -187,6 +187,26 @@ def test_settings_without_effect():
         for setting in getattr(objective, 'without', ()):
             value = {'tie':'none', 'disc_tokens':'masked', 'generator_heads':1, 'disallow_correct':True, 'final_mask_prob':.1, 'mask_unit':'word'}.get(setting, .7)
             with pytest.raises(ValueError, match=f'{setting} would have no effect'): make_recipe(objective=name, **{setting:value})
+
+every = {k:v for name in objectives for k,v in make_recipe(objective=name).flat().items()}
+
+@pytest.mark.parametrize('name', list(objectives))
+def test_settings_of_another_objective(name):
+    "A setting that the objective does not have is refused, whatever its value."
+    idle = {k:v for k,v in every.items() if k not in make_recipe(objective=name).flat() and v is not None}
+    assert idle
+    for k,v in idle.items():
+        with pytest.raises(ValueError, match=f'{k} would have no effect'): make_recipe(objective=name, **{k:v})
+
+def test_recipe_of_another_objective(tmp_path):
+    "The recipe of a run serves every other objective: what was chosen goes along, what the first had of its own does not."
+    for size in ('tiny','hour','large'):
+        for old in objectives:
+            (tmp_path/'recipe.json').write_text(json.dumps(dict(size=size, recipe=make_recipe(size, objective=old, lr=3e-4, mask_prob=.2).flat())))
+            for new in objectives:
+                _,options = recipe_from_file(tmp_path/'recipe.json', dict(objective=new))
+                known = {**make_recipe(size, objective=new, lr=3e-4, mask_prob=.2).flat(), 'lexical_start':options['lexical_start']}
+                assert make_recipe(size, **options).flat()==known
 
 def test_plan():
     "A plan counts the arithmetic of the objective."
