@@ -1,5 +1,5 @@
 "Run notebooks and store what they show, pictures as SVG: `python docs/execute.py nbs/explain/generator.ipynb …`; without names, all of them."
-import argparse, matplotlib, os, re
+import argparse, matplotlib, os, pandas, re
 from concurrent.futures import ProcessPoolExecutor
 from electra_nb.core.figure import chart_style
 from execnb.nbio import read_nb, write_nb
@@ -38,6 +38,7 @@ def execute(
     os.chdir(path.parent)
     nb,shell = read_nb(path),CaptureShell(mpl_format='svg')
     matplotlib.rcParams.update({**chart_style(), 'svg.hashsalt':path.stem})
+    pandas.set_option('display.width', 140, 'display.max_columns', 20) # a table is stored whole
     for cell in nb.cells:
         if '#| eval: false' in cell.source: continue
         if cell.cell_type=='code': cell.outputs = []
