@@ -78,9 +78,10 @@ def _combined(words):
     "Separators at which labels fall into parts that come again in other labels, at other places."
     for sep in _separators:
         split = [_parts(w, sep) for w in words if not _comma.fullmatch(w)]
-        n,places = Counter(p for ps in split for p in {*ps}),{(i,p) for ps in split for i,p in enumerate(ps) if len(ps)>1}
-        parts = {p for _,p in places}
-        if parts and min(n[p] for p in parts)>1 and len(places)>len(parts)<=len({*map(frozenset, split)}): yield sep
+        places = {(i,p) for ps in split if len(ps)>1 for i,p in enumerate(ps)}
+        parts,n_labels = {p for _,p in places},Counter(p for ps in split for p in {*ps})
+        again,moved = all(n_labels[p]>1 for p in parts),len(places)>len(parts)
+        if parts and again and moved and len(parts)<=len({*map(frozenset, split)}): yield sep
 
 def refuse_multilabel(table:Table, column:str) -> None:
     "Refuse rows that have several labels."

@@ -182,7 +182,7 @@ def _n_marks(text):
 def _accents_lost(text, normalizer):
     "Accents and vowel signs that are taken away, as a share of the letters."
     lost = _n_marks(text)-_n_marks(normalizer.normalize_str(text)) if normalizer else 0
-    return max(0, lost)/max(1, sum(map(str.isalpha, text)))
+    return min(1, max(0, lost)/max(1, sum(map(str.isalpha, text))))
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #905bd3be
 def coverage_report(
