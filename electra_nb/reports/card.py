@@ -99,7 +99,7 @@ def training_text(run:RunFolder) -> str: # Markdown
 # %% ../../nbs/8_reports/11_card.ipynb #14efd2a5
 meanings = dict(mask_accuracy='how often its likeliest word for a hidden one is the true one',
     mask_loss='cross-entropy of hidden words, in nats', unigram_loss='the same for guesses by the frequencies of words alone',
-    disc_auc='replaced tokens told from originals, where the generator made the replacements; 0.5 is chance',
+    disc_auc='replaced tokens told from originals, where they were replaced as in training; 0.5 is chance',
     unigram_auc='the same, where the replacements are words drawn by frequency',
     disc_loss='cross-entropy of the verdicts, in nats a token', disc_floor='the same for verdicts by the share of replaced tokens alone')
 
