@@ -9,6 +9,7 @@ The studies stay in OUT/studies, so the same command goes on where it was stoppe
 import argparse, json, pandas as pd
 from datetime import date
 from electra_nb import finetune
+from electra_nb.bench.command import commit
 from electra_nb.study.compare import compare
 from electra_nb.study.statistics import is_random
 from electra_nb.training.folder import versions
@@ -58,6 +59,6 @@ if __name__=='__main__':
     every = every[~every.sentence.isin(dev.sentence)]
     choice,train = every[:n_choice],every[n_choice:]
     found = [compare_starts(a.run, n, train, choice, dev, a.out) for n in epochs]
-    about = dict(what=__doc__.split('\n')[0], date=str(date.today()), versions=versions(),
+    about = dict(what=__doc__.split('\n')[0], date=str(date.today()), commit=commit(), device='CPU, one thread', versions=versions(),
         recipe=json.loads((Path(a.run)/'recipe.json').read_text())['recipe'])
     (a.out/'few_labels.json').write_text(json.dumps(dict(about, studies=found), indent=1))
