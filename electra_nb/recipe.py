@@ -154,7 +154,8 @@ def recipe_from_file(
     except ValueError as e: raise ValueError(f"{path}: not a JSON file ({e})") from None
     known = isinstance(info, dict) and info.get('size') in recipes and isinstance(info.get('recipe'), dict)
     if not known: raise ValueError(f"{path} is no recipe.json of a run")
-    there,given = {**added, **{k:v for k,v in info['recipe'].items() if k not in gone}},{k:v for k,v in options.items() if v is not None}
+    there = {**added, **{k:v for k,v in info['recipe'].items() if k not in gone}}
+    given = {k:v for k,v in options.items() if v is not None}
     if 'objective' in given: there = settings_for(there, info['size'], given['objective'])
     return info['size'],{**there, **given}
 

@@ -34,7 +34,8 @@ def read_run_info(
     "Read what a run is; refuse a folder that holds none."
     path = Path(path).expanduser()
     if not path.is_dir(): raise FileNotFoundError(f"no run folder {str(path)!r}")
-    if (path/'study.json').exists(): raise ValueError(f"{path} is a study of fine-tuning, not a run of pre-training: electra_report shows it")
+    if (path/'study.json').exists():
+        raise ValueError(f"{path} is a study of fine-tuning, not a run of pre-training: electra_report shows it")
     if not (path/'recipe.json').exists(): raise ValueError(f"{path} is no run folder: it has no recipe.json")
     info = read_json(path/'recipe.json', ('size','recipe'))
     if info['size'] in recipes: return info

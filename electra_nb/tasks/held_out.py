@@ -20,8 +20,8 @@ _marks = regex.compile(r'[\p{P}`]+')
 def text_core(text:str) -> str:
     "A text without what does not make it another one: capitals, blanks, punctuation, the encoding of its accents, invisible signs."
     seen = text if text.isascii() else ''.join(c for c in unicodedata.normalize('NFKC', text) if unicodedata.category(c)!='Cf')
-    words = seen.casefold().split()
-    return ' '.join(_marks.sub(' ', ' '.join(words)).split()) or ' '.join(words)
+    seen = ' '.join(seen.casefold().split())
+    return ' '.join(_marks.sub(' ', seen).split()) or seen
 
 # %% ../../nbs/6_tasks/28_held_out.ipynb #134761c6
 def text_groups(
