@@ -6,7 +6,7 @@
 __all__ = ['named_file', 'piped_lines', 'candidates', 'file_rows', 'read_texts']
 
 # %% ../../nbs/9_zero_shot/05_texts.ipynb #fd834752
-import json, os, sys
+import errno, json, os, sys
 from collections.abc import Iterable, Iterator
 from ..text.reading import file_kind, read_lines, suffixes
 from ..text.records import read_docs
@@ -17,12 +17,16 @@ def named_file(
     source, # a string or a path
 ) -> Path: # None: it is a text
     "The file that a string means."
-    if isinstance(source, str) and (len(source)>4096 or '\n' in source): return None
-    path = Path(source).expanduser()
-    if path.is_file(): return path
-    if path.is_dir() and (os.sep in str(source) or not isinstance(source, str)):
-        raise ValueError(f"{source} is a folder: name a file in it")
-    meant = not isinstance(source, str) or (' ' not in source and file_kind(path) in suffixes)
+    is_text = isinstance(source, str)
+    if is_text and '\n' in source: return None
+    try:
+        path = Path(source).expanduser()
+        if path.is_file(): return path
+    except (OSError,RuntimeError) as e:
+        if is_text and getattr(e, 'errno', None) in (errno.ENAMETOOLONG,None): return None # RuntimeError: no such home
+        raise
+    if path.is_dir() and (os.sep in str(source) or not is_text): raise ValueError(f"{source} is a folder: name a file in it")
+    meant = not is_text or (' ' not in source and file_kind(path) in suffixes)
     if meant: raise FileNotFoundError(f"there is no file {str(source)!r}")
 
 # %% ../../nbs/9_zero_shot/05_texts.ipynb #2da03216
