@@ -156,6 +156,7 @@ def recipe_from_file(
     if not known: raise ValueError(f"{path} is no recipe.json of a run")
     there = {**added, **{k:v for k,v in info['recipe'].items() if k not in gone}}
     given = {k:v for k,v in options.items() if v is not None}
+    if 'steps' in given: there['hours'] = None
     if 'objective' in given: there = settings_for(there, info['size'], given['objective'])
     return info['size'],{**there, **given}
 
