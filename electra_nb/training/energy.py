@@ -25,10 +25,10 @@ class Energy(Callback):
     order = orders['LogSteps']-1 # the log is to have it
     def __init__(self,
         tracker=None, # has codecarbon's `start`, `flush` (the sum so far) and `stop`; None: a new one
-    ): self.tracker = tracker or carbon_tracker()
+    ): self.own,self.noted,self.tracker = tracker is None,0.,tracker or carbon_tracker()
 
     def before_fit(self):
-        self.noted = 0.
+        if self.tracker is None: self.noted,self.tracker = 0.,carbon_tracker()
         self.tracker.start()
 
     def after_validate(self):
@@ -37,4 +37,6 @@ class Energy(Callback):
         self.learn.evaluation = dict(self.learn.evaluation, codecarbon_kwh=total-self.noted)
         self.noted = total
 
-    def after_fit(self): self.tracker.stop()
+    def after_fit(self):
+        self.tracker.stop()
+        if self.own: self.tracker = None
