@@ -48,8 +48,8 @@ def only_share(
     v:dict, # metrics
 ) -> bool:
     "Does the discriminator know nothing but how many tokens are replaced?"
-    if 'disc_loss' not in v or v['disc_loss']<=.985*v['disc_floor']: return False
-    return v['disc_auc']<=.55 and v['unigram_auc']<=.56
+    known = 'disc_loss' in v and 'disc_auc' in v and 'unigram_auc' in v # no area where nothing was replaced
+    return known and v['disc_loss']>.985*v['disc_floor'] and v['disc_auc']<=.55 and v['unigram_auc']<=.56
 
 def has_learned(run:RunFolder) -> bool:
     "Do both towers know more than that?"
