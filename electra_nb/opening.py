@@ -7,6 +7,7 @@ __all__ = ['run_rows', 'newest_weights', 'open_run']
 
 # %% ../nbs/5_pretraining/06_opening.ipynb #70ef76e9
 from .core.files import verify_folder
+from .core.settings import change
 from .reports.run_folder import newest_folder, read_run_info
 from .recipe import Recipe, stored_recipe
 from .text.corpus import get_corpus
@@ -65,11 +66,12 @@ def open_run(
     "A run folder as a `Learner`, with the curves of all its sessions."
     folder = newest_folder('recipe.json', command='open_run') if run is None else Path(run).expanduser()
     info = read_run_info(folder)
-    recipe,tok = stored_recipe(info),load_tokenizer(folder/'tokenizer')
+    recipe,tok,device = stored_recipe(info),load_tokenizer(folder/'tokenizer'),pick_device(device)
+    if device=='cpu': recipe = change(recipe, precision='auto')
     rows = run_rows(info, recipe, tok, corpus, cache)
     weights,done,batches = newest_weights(folder, recipe.objective)
     towers = recipe.objective.build(recipe.model, len(tok), tok.pad_token_id)
-    learn = pretrain_learner(*rows, tok, recipe.objective, towers, recipe.train, recipe.optim, pick_device(device, recipe.train.precision))
+    learn = pretrain_learner(*rows, tok, recipe.objective, towers, recipe.train, recipe.optim, device)
     load_weights(weights, learn.model)
     log = read_log(folder/'log.jsonl')
     learn.steps.done = done or max((l['step'] for l in log), default=0)
