@@ -6,11 +6,11 @@
 __all__ = ['Pair', 'read_pairs', 'pair_wins', 'bootstrap_means', 'pair_table', 'evaluate_pairs']
 
 # %% ../../nbs/9_zero_shot/07_pairs.ipynb #9a622cda
-import json, math, numpy as np, os, pandas as pd
+import math, numpy as np, os, pandas as pd
 from collections import namedtuple
 from collections.abc import Iterable
 from ..core.commands import quiet
-from ..text.reading import read_lines
+from .texts import json_lines
 from .tokens import token_scores
 from .towers import Scorer, load_scorer, untrained
 from .windows import token_texts
@@ -34,12 +34,6 @@ def _pair(row, where):
     return Pair(found['good'], found['bad'], 'all' if found['phenomenon'] is None else str(found['phenomenon']))
 
 # %% ../../nbs/9_zero_shot/07_pairs.ipynb #1984a410
-def _objects(path):
-    for i,line in enumerate(read_lines(path, cut_long=False), 1):
-        if not line.strip(): continue
-        try: yield f'{path.name}:{i}',json.loads(line)
-        except (ValueError,RecursionError) as e: raise ValueError(f"{path.name}:{i}: not a JSON object ({e})") from None
-
 def read_pairs(
     source, # .jsonl file, which may be compressed, or a list of dictionaries or of (good, bad)
 ) -> list: # of `Pair`
@@ -47,7 +41,7 @@ def read_pairs(
     if isinstance(source, (str,os.PathLike)):
         path = Path(source).expanduser()
         if not path.is_file(): raise FileNotFoundError(f"no file of pairs {str(source)!r}")
-        rows = _objects(path)
+        rows = json_lines(path, path.name)
     elif not isinstance(source, Iterable): raise ValueError(f"pairs={source!r}: a file of pairs or a list of them is needed")
     else: rows = ((f'pair {i}',row) for i,row in enumerate(source, 1))
     pairs = [_pair(row, where) for where,row in rows]
