@@ -22,7 +22,7 @@ def carbon_tracker(): # codecarbon's tracker, not yet started
 # %% ../../nbs/4_training/16_energy.ipynb #05df6b9c
 class Energy(Callback):
     "Note at each evaluation the energy that was used since the last one (kWh, estimated by codecarbon)."
-    order = orders['LogSteps']-1 # the log is to have it
+    order = orders['Energy'] # before the log, which is to have it
     def __init__(self,
         tracker=None, # has codecarbon's `start`, `flush` (the sum so far) and `stop`; None: a new one
     ): self.own,self.noted,self.tracker = tracker is None,0.,tracker or carbon_tracker()

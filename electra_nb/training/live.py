@@ -43,7 +43,7 @@ def live_page(
 # %% ../../nbs/4_training/17_live.ipynb #a61aba21
 class LiveView(Callback):
     "Show the evaluations and curves of a run in a notebook while it goes on."
-    order = orders['DrawCurves']+.5
+    order = orders['LiveView']
     def __init__(self,
         run:str, # run folder
         on:bool=None, # None: in a notebook where progress bars are drawn

@@ -10,10 +10,9 @@ import json, torch
 from collections import namedtuple
 from dataclasses import asdict
 from .checkpoints import checkpoint_bytes, checkpoint_state, remove_partial, load_checkpoint, newest_checkpoint
-from ..core.files import hash_texts
 from ..text.batches import row_order
 from .deadline import Deadline, SayProgress, WarnTooLong
-from ..core.files import need_space, remove_folder
+from ..core.files import hash_texts, need_space, remove_folder
 from .device import explain_memory
 from .history import fill_recorder
 from .log import LogSteps, read_log, save_curves, trim_log

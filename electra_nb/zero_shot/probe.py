@@ -11,7 +11,7 @@ import numpy as np
 from collections import namedtuple
 from dataclasses import replace
 from ..tasks.builtin import split_sentences, swap_words
-from ..training.log import LogSteps
+from ..training.progress import orders
 from ..objectives.rtd_metrics import half_precision
 from .pairs import Pair, read_pairs
 from .slips import changed_words, slip_kinds
@@ -97,7 +97,7 @@ def learner_scorer(
 # %% ../../nbs/9_zero_shot/08_probe.ipynb #74c4c784
 class Probe(Callback):
     "Add the share of pairs in which the real sentence is preferred to each evaluation."
-    order = LogSteps.order+2
+    order = orders['Probe']
     def __init__(self,
         tok, # tokenizer
         pairs:list=None, # of `Pair`; None: swapped words in held-out text
