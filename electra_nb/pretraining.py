@@ -149,7 +149,7 @@ def pretrain(
     if out is not None: check_out(out, resume)
     found = get_corpus(corpus, text_column, whole_files)
     check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)
-    if dry_run: return dry_run_of(size, recipe, found, tokenizer, device)
+    if dry_run: return dry_run_of(size, recipe, found, tokenizer, device, options)
     out = run_folder(out, size, recipe, corpus, found, tokenizer)
     check_free(out, resume)
     check_same(out, size, recipe, found)
@@ -170,16 +170,18 @@ def dry_run_of(
     found:Corpus,
     tokenizer, # as in `pretrain`
     device:str, # 'cpu' or 'cuda'
+    given:dict={}, # settings that were asked for
 ) -> Learner:
     "Report on a run without starting it."
     n_chars = max(3_000_000, 10*recipe.train.bs*recipe.packing.max_len)
     head = iterable_corpus(sample_texts(found, n_chars), found.name)
-    tokenizer,enough = found.tokenizer if tokenizer is None else tokenizer,change(recipe, valid=max(recipe.packing.valid, .05))
+    if tokenizer is None: tokenizer = found.tokenizer
+    enough = change(recipe, valid=max(recipe.packing.valid, .05))
     with tempfile.TemporaryDirectory() as tmp:
         text = prepare_text(enough, head, tokenizer, cache=tmp)
         learn = build_learner(change(recipe, eval_every=3, eval_batches=1), text, device)
     took,n_eval = time_of_step(recipe, text, device),recipe.train.eval_batches
-    if recipe.train.hours: recipe = fit_hours(recipe, recipe.train.hours, took, n_eval)
+    if recipe.train.hours: recipe = fit_hours(recipe, recipe.train.hours, took, n_eval, given)
     words = f"about {rounded(took.step)} s a step, {duration(train_seconds(recipe, took, n_eval))} for {recipe.train.steps:,} steps"
     logger.info(f"dry run of {size}, on the first {rounded(n_chars/1e6)} million characters at most: {words}; nothing was written")
     return learn
