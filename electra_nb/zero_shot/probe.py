@@ -15,10 +15,10 @@ from ..training.progress import orders
 from ..objectives.rtd_metrics import half_precision
 from .pairs import Pair, read_pairs
 from .slips import changed_words, slip_kinds
-from .tokens import read_rows, token_scores
+from .tokens import read_rows
 from .towers import Scorer, objective_towers
 from .windows import token_texts
-from .words import TextScore, plain_text
+from .words import TextScore, plain_text, score_texts
 from fastai.callback.core import Callback
 from fastcore.basics import patch
 
@@ -145,13 +145,15 @@ def hunt_slips(
 ) -> SlipHunt:
     "How often a wrong word is the most suspicious one."
     rng,spoil = np.random.default_rng(seed),slip_kinds(sentences)['word']
-    spoilt = [(s,t) for s,t in ((' '.join(s.split()), spoil(s, rng)) for s in sentences) if t]
-    texts = token_texts(scorer.tok, [t for _,t in spoilt])
-    scores,chance,hits = [TextScore(t, logp, s) for t,(logp,s) in zip(texts, token_scores(scorer, texts))],0.,[]
-    for (s,t),score in zip(spoilt, scores):
-        if not score.words: continue # characters that the tokenizer drops
-        (start,end),worst = changed_words(s, t)[0],max(score.words, key=lambda w: w.suspicion)
-        chance += 1/len(score.words)
+    originals = [' '.join(s.split()) for s in sentences]
+    spoilt = [(s,t) for s in originals if (t := spoil(s, rng))]
+    chance,hits = 0.,[]
+    for (s,t),score in zip(spoilt, score_texts(scorer, [t for _,t in spoilt])):
+        words = score.words
+        if not words: continue # characters that the tokenizer drops
+        start,end = changed_words(s, t)[0]
+        worst = max(words, key=lambda w: w.suspicion)
+        chance += 1/len(words)
         if start<=worst.start<end: hits.append((score,worst))
     def clearness(hit): return hit[1].suspicion-.2*(not is_plain(hit[0].text)) # code is harder to read
     example = max(hits, key=clearness, default=(None,None))[0]

@@ -13,10 +13,8 @@ from collections.abc import Callable
 from ..tasks.builtin import all_docs, split_sentences, swap_words
 from ..text.corpus import is_held_out
 from ..text.records import read_docs
-from .tokens import token_scores
 from .towers import Scorer
-from .windows import token_texts
-from .words import TextScore
+from .words import score_texts
 from pathlib import Path
 from scipy.stats import binomtest
 
@@ -35,10 +33,11 @@ def _places(words, least): return [i for i,w in enumerate(words) if i and len(w)
 
 def _edited(word, rng):
     "A word with one letter doubled, lost, changed or swapped with the next."
-    i,letters = int(rng.integers(1, len(word)-1)),sorted(set(word))
+    i = int(rng.integers(1, len(word)-1))
     a,b,c = word[:i],word[i],word[i+1:]
-    doubled,lost,changed,swapped = a+b+b+c,a+c,a+str(rng.choice(letters))+c,a+c[:1]+b+c[1:]
-    return (doubled,lost,changed,swapped)[int(rng.integers(4))]
+    letter = str(rng.choice(sorted(set(word))))
+    edits = [a+b+b+c, a+c, a+letter+c, a+c[:1]+b+c[1:]] # in the order of the docstring
+    return edits[int(rng.integers(4))]
 
 def misspell(
     sentence:str,
@@ -114,10 +113,9 @@ def judge_words(
     planted:list, # of `Planted`
 ) -> Judged: # arrays over the words of all sentences
     "The suspicion of every word, and whether it is wrong."
-    texts = token_texts(scorer.tok, [p.text for p in planted])
     found = []
-    for i,(p,t,(logp,suspicion)) in enumerate(zip(planted, texts, token_scores(scorer, texts))):
-        for w in TextScore(t, logp, suspicion).words:
+    for i,(p,score) in enumerate(zip(planted, score_texts(scorer, [p.text for p in planted]))):
+        for w in score.words:
             wrong = any(w.start<end and w.end>start for start,end in p.spans)
             found.append((w.suspicion, wrong, i))
     suspicion,wrong,slip = (np.array(x) for x in zip(*found))

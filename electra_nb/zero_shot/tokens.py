@@ -55,8 +55,11 @@ def by_discriminator(
     "One pass over the rows."
     out = [np.zeros((2,0))]*len(rows)
     for batch in length_batches([len(r)+2 for r in rows]):
-        logits = rtd_logits(scorer.tower, *padded([rows[i] for i in batch], scorer.tok, scorer.tower.device)).double().cpu()
-        for i,x in zip(batch, logits): out[i] = torch.stack(scores(x[torch.tensor(judged[i], dtype=torch.long)+1])).numpy()
+        ids,attention_mask = padded([rows[i] for i in batch], scorer.tok, scorer.tower.device)
+        logits = rtd_logits(scorer.tower, ids, attention_mask).double().cpu()
+        for i,x in zip(batch, logits):
+            at = torch.tensor(judged[i], dtype=torch.long)+1 # [CLS] stands first
+            out[i] = torch.stack(scores(x[at])).numpy()
     return out
 
 # %% ../../nbs/9_zero_shot/03_tokens.ipynb #7c31ed91
