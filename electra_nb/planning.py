@@ -80,9 +80,10 @@ def paper_share(
     return flops/(step_flops(paper)*paper.train.steps)
 
 def n_saved(train:TrainConfig) -> int:
-    "How many checkpoints a run leaves: those at its milestones, and the newest."
-    newest = [(train.steps//train.save_every-i)*train.save_every for i in range(train.keep)]
-    return len({*milestones(train.steps),*(n for n in newest if n>0)})
+    "How many checkpoints a run leaves: those at its milestones, and the newest of all."
+    kept,regular = milestones(train.steps),range(train.save_every, train.steps+1, train.save_every)
+    newest = sorted({*kept, *regular[-train.keep:]})[-train.keep:]
+    return len({*kept, *newest})
 
 # %% ../nbs/5_pretraining/03_planning.ipynb #d71de6fb
 def make_plan(
