@@ -76,7 +76,8 @@ def verdict_notes(run:RunFolder) -> list:
 def changed_settings(run:RunFolder) -> dict: # name -> (of this run, of its size)
     "Settings that differ from the recipe of the size; not those that follow from `hours`."
     usual = recipes[run.size].flat()
-    derived = {'steps',*(k for k in ('eval_every',) if run.settings[k] is None)} if run.settings.get('hours') else ()
+    derived = ['steps'] if run.settings.get('hours') else []
+    if derived and run.settings['eval_every'] is None: derived.append('eval_every')
     return {k:(v,usual.get(k)) for k,v in run.settings.items() if v!=usual.get(k) and k not in derived}
 
 def recipe_section(run:RunFolder):

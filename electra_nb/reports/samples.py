@@ -91,11 +91,9 @@ def read_samples(
     n:int=6, # evaluations at most, evenly spread
 ) -> list: # lines of samples.jsonl
     "Some of the samples of a run."
-    def whole(line):
-        texts = line.get('texts')
-        return isinstance(texts, list) and all(len(text)==3 for text in texts)
-
-    lines = [l for l in read_log(run.path/'samples.jsonl') if whole(l)]
+    def three(x): return isinstance(x, list) and len(x)==3
+    def whole(texts): return isinstance(texts, list) and all(three(text) and all(map(three, text)) for text in texts)
+    lines = [l for l in read_log(run.path/'samples.jsonl') if whole(l.get('texts'))]
     if len(lines)<=n: return lines
     return [lines[round(i*(len(lines)-1)/(n-1))] for i in range(n)]
 
