@@ -18,7 +18,7 @@ from .slips import changed_words, slip_kinds
 from .tokens import read_rows
 from .towers import Scorer, objective_towers
 from .windows import token_texts
-from .words import TextScore, plain_text, score_texts
+from .words import plain_text, score_texts
 from fastai.callback.core import Callback
 from fastcore.basics import patch
 
