@@ -67,9 +67,8 @@ def read_csv(path:Path) -> Table:
     "Read a .csv or .tsv file."
     name = path.name
     lines = (l+'\n' for l in read_lines(path, cut_long=False))
-    head = next(lines, '')
-    if re.fullmatch('sep=.', head.strip()): first,head = ['\n'],next(lines, '') # written for Excel
-    else: first = []
+    head,first = next(lines, ''),[]
+    if re.fullmatch(r'sep=.\s*', head): head,first = next(lines, ''),['\n'] # written for Excel
     lines = chain(first, [head], lines)
     separator = max(',;\t|', key=head.count) # the commonest in the first line
     is_tsv = '.tsv' in Path(name.lower()).suffixes
@@ -102,7 +101,8 @@ def read_jsonl(path:Path) -> Table:
 # %% ../../nbs/6_tasks/02_tables.ipynb #e022d24e
 def _class_names(source):
     "Column -> label words, for the class labels of a data set."
-    features = getattr(source, 'features', None) or {}
+    features = getattr(source, 'features', None)
+    if not isinstance(features, dict): return {} # a data frame may have a column of this name
     inner = {k:getattr(f, 'feature', f) for k,f in features.items()} # of a list of labels
     return {k:f.names for k,f in inner.items() if hasattr(f, 'names')}
 
@@ -171,7 +171,7 @@ def read_table(
     if isinstance(source, Table): return source
     if not isinstance(source, (str,os.PathLike)): return from_memory(source)
     path = Path(source).expanduser()
-    reader = next((readers[s] for s in map(str.lower, path.suffixes) if s in readers), None)
+    reader = next((readers[s] for s in map(str.lower, path.suffixes[::-1]) if s in readers), None)
     if not path.is_file(): raise FileNotFoundError(f"no file {str(source)!r}: labelled rows are read from a {_known(readers)}")
     if reader is None: raise ValueError(f"{source}: a table is a {_known(readers)}")
     return reader(path)
