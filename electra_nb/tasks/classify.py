@@ -12,7 +12,7 @@ from .features import Features
 from .head import Classifier, TaskLoss
 from .rows import Task, TextSplit
 from .scores import score as score_task, scorers
-from .tables import Table
+from .tables import need_columns, Table
 from .twin import load_classifier, save_classifier, to_hf
 from fastai.metrics import AccumMetric
 from fastcore.basics import patch
@@ -83,8 +83,7 @@ class Classify:
 def read(self:Classify, table:Table, labelled:bool=True) -> TextSplit:
     "The rows of a table; with `labelled` the label column must be there, else it is read if it is there."
     t,columns = self.task,table.columns
-    absent = [c for c in (*t.text,*([t.label] if labelled else [])) if c not in columns]
-    if absent: raise ValueError(f"{table.name}: no column {absent[0]!r}; columns there: {', '.join(columns)}")
+    need_columns(table, [*t.text,*([t.label] if labelled else [])])
     numbers = label_ids if t.labels else score_values
     y = numbers(columns[t.label], t, table.locations) if t.label in columns else None
     a,*b = [list(columns[c]) for c in t.text]

@@ -17,7 +17,7 @@ from .glue import tasks
 from .held_out import check_valid, split_rows
 from .kinds import kind_of
 from .rows import Split, split_sizes, Task, TaskData, TextSplit
-from .tables import Table, read_table
+from .tables import need_columns, read_table, Table
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #c9c5424d
 _label_names = 'label labels class category target sentiment stars rating score topic intent gold_label y'.split()
@@ -45,8 +45,7 @@ def choose_columns(
     names,known = list(table.columns),', '.join(table.columns)
     if isinstance(text, str): text = [t.strip() for t in text.split(',')]
     elif not isinstance(text, (list,tuple)): text = [text] if text else []
-    absent = [n for n in (*text,*([label] if label else [])) if n not in names]
-    if absent: raise ValueError(f"{table.name}: no column {absent[0]!r}; columns there: {known}")
+    need_columns(table, [*text,*([label] if label else [])])
     if len(text)>2: raise ValueError(f"text={','.join(text)}: a task has one or two columns of text")
     lower = {n.lower():n for n in names if n not in text}
     label = label or next((lower[n] for n in _label_names if n in lower), None)

@@ -14,7 +14,7 @@ from ..core.files import hash_texts
 from .context_words import find_answer, is_there, true_place
 from .question_files import check_known, mrqa_rows, need, need_text, parse_json, row_id
 from .rows import as_mask
-from .tables import Table
+from .tables import need_columns, Table
 
 # %% ../../nbs/6_tasks/30_questions.ipynb #8fdd5019
 @dataclass
@@ -99,8 +99,7 @@ def table_questions(
 ) -> Iterator[tuple]: # as `squad_rows`, or without answers where they are unknown
     "The questions of a table."
     columns,names = table.columns,{c.lower():c for c in table.columns}
-    absent = [c for c in ('question','context') if c not in names]
-    if absent: raise ValueError(f"{table.name}: no column {absent[0]!r}; columns there: {', '.join(columns)}")
+    need_columns(table, [names.get(c, c) for c in ('question','context')])
     answer = next((names[c] for c in ('answers','answer') if c in names), None)
     for i,where in enumerate(table.locations):
         row = {k:columns[names[k]][i] for k in ('question','context')}

@@ -15,7 +15,7 @@ from .glue import tasks as glue_tasks
 from .held_out import check_valid
 from .rows import Split, split_sizes, Task, TaskData
 from .spans import are_spans, refuse_odd_tag
-from .tables import Table, from_memory
+from .tables import from_memory, need_columns, Table
 from .tag import Tag
 from .tagged_rows import list_column
 
@@ -76,8 +76,7 @@ def choose_lists(
 ) -> tuple: # both
     "Find the columns of words and tags."
     lists,(text,label) = list_columns(table),map(_name_of, (text,label))
-    absent = [c for c in (text,label) if c is not None and c not in table.columns]
-    if absent: raise ValueError(f"{table.name}: no column {absent[0]!r}; columns there: {', '.join(table.columns)}")
+    need_columns(table, [c for c in (text,label) if c is not None])
     text = text or next((w for w in _words if w in lists), lists[0] if lists else None)
     left = [c for c in lists if c!=text]
     label = label or next((t for t in _tags if t in left), left[-1] if left else None)

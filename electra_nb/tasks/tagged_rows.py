@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..core.files import hash_texts
 from .rows import as_mask
 from .spans import parts
-from .tables import Table
+from .tables import need_columns, Table
 from itertools import compress
 
 # %% ../../nbs/6_tasks/29_tagged_rows.ipynb #325e8a37
@@ -41,7 +41,7 @@ class TagSplit:
 # %% ../../nbs/6_tasks/29_tagged_rows.ipynb #63b76d90
 def list_column(table:Table, column:str) -> list:
     "A column whose cells are lists of strings; other cells are refused."
-    if column not in table.columns: raise ValueError(f"{table.name}: no column {column!r}; columns there: {', '.join(table.columns)}")
+    need_columns(table, [column])
     for v,where in zip(table.columns[column], table.locations):
         if not (isinstance(v, (list,tuple,np.ndarray)) and len(v) and all(isinstance(w, str) for w in v)):
             raise ValueError(f"{where}: a list of words or tags was expected in column {column!r}, found {v!r:.60}")
