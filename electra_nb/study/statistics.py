@@ -32,13 +32,11 @@ def run_sample(
     folder:str=None, # of the study, for the answers of the runs; None: scores alone
 ) -> Sample:
     "What `study.intervals` needs of runs."
+    scores = np.array([r['score'] for r in runs], dtype=float)
     sums = dev_sums(folder, runs)
-    if sums is not None and sums.shape[1]>1:
-        scores = np.array([r['score'] for r in runs], dtype=float)
-        return Sample(scores, leave_out_sums(sums))
+    if sums is not None: return Sample(scores, leave_out_sums(sums) if sums.shape[1]>1 else None)
     answers = dev_answers(folder, runs) if runs and runs[0]['metric'] in scorers else None
-    left_out = leave_out(*answers, runs[0]['metric']) if answers and len(answers[0])>1 else None
-    return Sample(np.array([r['score'] for r in runs], dtype=float), left_out)
+    return Sample(scores, leave_out(*answers, runs[0]['metric']) if answers and len(answers[0])>1 else None)
 
 # %% ../../nbs/7_study/01_statistics.ipynb #1f779f4c
 def _stats(scores):
