@@ -158,6 +158,16 @@ def _draw_runs(ax, x, runs):
     for marker,these in (('o',~failed),('x',failed)): ax.scatter(xs[these], y[these], marker=marker, **look)
     ax.hlines(np.median(y), x-.3, x+.3, color=f'C{x}', lw=2)
 
+def _panels(n):
+    "A figure, and `n` panels in it, four in a row at most."
+    n_rows = math.ceil(n/4)
+    n_columns = math.ceil(n/n_rows)
+    fig = ShownFigure(figsize=(max(4, 2*n_columns),3.6*n_rows), layout='constrained')
+    axes = fig.subplots(n_rows, n_columns, squeeze=False).ravel()
+    for ax in axes[n:]: ax.remove()
+    return fig,axes[:n]
+
+# %% ../../nbs/7_study/01_statistics.ipynb #8b7babd9
 def plot_scores(lines:list) -> ShownFigure:
     "All runs, task by task."
     if not lines: raise ValueError("there are no runs to plot yet")
@@ -165,11 +175,7 @@ def plot_scores(lines:list) -> ShownFigure:
     names = list(dict.fromkeys(task for _,_,task in by))
     kinds = list(dict.fromkeys((model,start) for model,start,_ in by))
     one_model = len({m for m,_ in kinds})==1
-    n_rows = math.ceil(len(names)/4)
-    n_columns = math.ceil(len(names)/n_rows)
-    fig = ShownFigure(figsize=(max(4, 2*n_columns),3.6*n_rows), layout='constrained')
-    axes = fig.subplots(n_rows, n_columns, squeeze=False).ravel()
-    for ax in axes[len(names):]: ax.remove()
+    fig,axes = _panels(len(names))
     for ax,task in zip(axes, names):
         for x,kind in enumerate(kinds):
             runs = [r for r in by.get((*kind,task), ()) if r['score'] is not None]
