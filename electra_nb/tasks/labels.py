@@ -13,10 +13,10 @@ from collections import Counter
 from dataclasses import replace
 from ..core.commands import logger
 from .classify import label_words
-from .glue import tasks
 from .held_out import check_valid, split_rows
 from .kinds import kind_of
-from .rows import Split, split_sizes, Task, TaskData, TextSplit
+from .rows import own_name, Split, split_sizes, Task, TaskData, TextSplit
+from .table import tasks
 from .tables import need_columns, read_table, Table
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #c9c5424d
@@ -229,7 +229,6 @@ def table_task(
     splits = {s:table_rows(t, task, any_scale=s!='train') for s,t in tables.items()}
     if dev is None: splits.update(split_rows(splits['train'], bool(task.labels), .1 if valid is None else valid, same))
     task = train_scale(task, splits['train'])
-    name = name or re.sub(r'[^\w-]+', '_', tables['train'].name.split('.')[0])
-    data = TaskData(f'my_{name}' if name in tasks else name, task, splits)
+    data = TaskData(own_name(name or tables['train'].name, tasks), task, splits)
     logger.info(_found(data))
     return data

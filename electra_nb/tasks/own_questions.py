@@ -6,12 +6,12 @@
 __all__ = ['split_questions', 'question_metrics', 'question_task', 'question_own_rows']
 
 # %% ../../nbs/6_tasks/39_own_questions.ipynb #392e6c2d
-import numpy as np, re
+import numpy as np
 from ..core.commands import logger
 from .answer import Answer
 from .held_out import dev_split, text_core
 from .questions import QuestionRows
-from .rows import Split, split_sizes, Task, TaskData
+from .rows import own_name, Split, split_sizes, Task, TaskData
 from .squad import squad1
 from .tables import Table
 from .table import tasks
@@ -60,9 +60,7 @@ def question_task(
     task = replace(squad1, metrics=question_metrics(metric), folder='', splits={s:Split('', '') for s in ('train','dev')})
     splits = {s:Answer(task).read(t) for s,t in dict(train=train, dev=dev, test=test).items() if t is not None}
     if dev is None: splits.update(split_questions(splits['train'], .1 if valid is None else valid))
-    name = name or re.sub(r'[^\w-]+', '_', train.name.split('.')[0])
-    name = f'my_{name}' if name in tasks else name
-    task = Answer(task).settle(splits)
+    name,task = own_name(name or train.name, tasks),Answer(task).settle(splits)
     lack = ', or none' if Answer(task).may_lack else ''
     logger.info(f"{name}: answers in contexts{lack}; {split_sizes(splits, 'questions')}")
     return TaskData(name, task, splits)

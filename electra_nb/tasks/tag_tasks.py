@@ -13,8 +13,9 @@ from ..core.commands import logger
 from .conll import read_conll, read_conllu
 from .glue import tasks as glue_tasks
 from .held_out import check_valid
-from .rows import Split, split_sizes, Task, TaskData
+from .rows import own_name, Split, split_sizes, Task, TaskData
 from .spans import are_spans, refuse_odd_tag
+from .squad import question_tasks
 from .tables import from_memory, need_columns, Table
 from .tag import Tag
 from .tagged_rows import list_column
@@ -105,12 +106,6 @@ def _task(table, words, tags, metric):
     epochs,splits = 10. if len(table)<=6000 else 3.,{s:Split('', '') for s in ('train','dev')}
     return Task((words,), label=tags, kind='tag', metrics=metrics, epochs=epochs, scheme='BIO' if spans else '', splits=splits)
 
-# %% ../../nbs/6_tasks/25_tag_tasks.ipynb #0287f94b
-def _name(name):
-    "The name of a task of one's own."
-    name = re.sub(r'[^\w-]+', '_', name.split('.')[0])
-    return f'my_{name}' if name in {**glue_tasks, **tag_tasks} else name
-
 # %% ../../nbs/6_tasks/25_tag_tasks.ipynb #dca6d790
 def _place(column): return 'the last column' if column=='-1' else column
 
@@ -146,7 +141,7 @@ def own_tag_task(
     if dev is None: splits = {**splits, **Tag(task).hold_out(splits['train'], valid or .1)}
     if len({t for ts in splits['train'].tags for t in ts})<2:
         raise ValueError(f"{train.name}: all words have the same tag in {_place(tags)}, so there is nothing to learn: name another column with label=")
-    data = TaskData(_name(name or train.name), Tag(task).settle(splits), splits)
+    data = TaskData(own_name(name or train.name, {**glue_tasks, **question_tasks, **tag_tasks}), Tag(task).settle(splits), splits)
     logger.info(_found(data, words, tags))
     return data
 
