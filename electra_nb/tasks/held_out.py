@@ -8,6 +8,7 @@ __all__ = ['text_core', 'text_groups', 'dev_split', 'split_rows', 'check_valid']
 # %% ../../nbs/6_tasks/28_held_out.ipynb #1df20760
 import numpy as np, regex, unicodedata
 from collections import defaultdict
+from collections.abc import Iterable
 from ..core.commands import logger
 from .rows import TextSplit
 from scipy.sparse import coo_array
@@ -46,10 +47,10 @@ def dev_split(
     keys:list, # text of each row
     classes:list, # label of each row
     share:float=0.1, # share for the dev split, above 0 and up to 0.5
-    groups:np.ndarray=None, # (n,) group of each row; None: rows with equal keys
+    groups:Iterable=None, # number or name of the group of each row; None: rows with equal keys
 ) -> np.ndarray: # (n,) bool, True for dev
     "Choose dev groups: those with the smallest hashes, label by label, at least one where there are two."
-    groups = keys if groups is None else groups.tolist()
+    groups = keys if groups is None else list(groups)
     hashes,by_class,held = {},defaultdict(list),set()
     for g,k,c in zip(groups, keys, classes):
         if g in hashes: continue

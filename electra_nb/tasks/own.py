@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from ..core.commands import logger
+from .answer import Answer
 from .conll import conll_readers, read_conll
 from .labels import table_rows, table_task
-from .own_questions import question_own_rows, question_task
+from .own_questions import question_task
 from .question_files import read_squad
 from .questions import has_questions
 from .rows import Task, TaskData
@@ -49,9 +50,8 @@ class OwnRows:
 
 def _asks(table, label): return label is None and has_questions(table)
 
-def _has_tags(table, label): return is_tagged(table)
-
-own_kinds = dict(answer=OwnRows(_asks, question_task, question_own_rows), tag=OwnRows(_has_tags, own_tag_task, tag_rows),
+own_kinds = dict(answer=OwnRows(_asks, question_task, lambda table,task: Answer(task).read(table)),
+    tag=OwnRows(lambda table,label: is_tagged(table), own_tag_task, tag_rows),
     classify=OwnRows(lambda table,label: True, table_task, partial(table_rows, any_scale=True)))
 
 # %% ../../nbs/6_tasks/20_own.ipynb #86e8f65c

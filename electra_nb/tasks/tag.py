@@ -9,6 +9,7 @@ __all__ = ['Tag', 'TagMetric']
 import math, numpy as np, pandas as pd, re, torch
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from .held_out import dev_split
 from .rows import Task
 from .spans import clean_spans, is_iob1, parts, span_tags, tag_spans
 from .tables import Table
@@ -20,7 +21,6 @@ from .twin import load_head, save_head
 from fastai.metrics import Metric
 from fastcore.basics import patch
 from html import escape
-from xxhash import xxh3_64_intdigest
 
 # %% ../../nbs/6_tasks/24_tag.ipynb #2c79e0f3
 @dataclass(frozen=True)
@@ -72,11 +72,9 @@ def settle(self:Tag, splits:dict) -> Task:
 def hold_out(self:Tag, rows:TagSplit, share:float) -> dict: # 'train' and 'dev' -> rows
     "Hold out a share of the sentences."
     texts = [' '.join(ws).casefold() for ws in rows.words]
-    groups = {t:xxh3_64_intdigest(t.encode('utf-8', 'surrogatepass')) for t in texts}
-    n = max(1, round(share*len(groups)))
-    if n>=len(groups): raise ValueError(f"{rows.source} has too few different sentences ({len(rows)} in all) to hold some out: pass more, or dev=")
-    last = sorted(groups.values())[n-1]
-    held = np.array([groups[t]<=last for t in texts])
+    held = dev_split(texts, [0]*len(rows), share)
+    if not held.any():
+        raise ValueError(f"{rows.source} has too few different sentences ({len(rows)} in all) to hold some out: pass more, or dev=")
     return dict(train=rows.take(~held), dev=rows.take(held))
 
 # %% ../../nbs/6_tasks/24_tag.ipynb #c286f099
