@@ -9,7 +9,7 @@ __all__ = ['Tag', 'TagMetric']
 import math, numpy as np, pandas as pd, re, torch
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from .held_out import dev_split
+from .held_out import dev_split, text_core
 from .rows import Task
 from .spans import clean_spans, is_iob1, parts, span_tags, tag_spans
 from .tables import Table
@@ -71,8 +71,8 @@ def settle(self:Tag, splits:dict) -> Task:
 @patch
 def hold_out(self:Tag, rows:TagSplit, share:float) -> dict: # 'train' and 'dev' -> rows
     "Hold out a share of the sentences."
-    texts = [' '.join(ws).casefold() for ws in rows.words]
-    held = dev_split(texts, [0]*len(rows), share)
+    texts = [' '.join(ws) for ws in rows.words]
+    held = dev_split([t.casefold() for t in texts], [0]*len(rows), share, map(text_core, texts))
     if not held.any():
         raise ValueError(f"{rows.source} has too few different sentences ({len(rows)} in all) to hold some out: pass more, or dev=")
     return dict(train=rows.take(~held), dev=rows.take(held))
