@@ -117,12 +117,13 @@ def encoder_tokenizer(
     tokenizer=None, # vocab.txt, tokenizer.json, folder, hub name or a tokenizer; None: the one beside the encoder
 ) -> PreTrainedTokenizerFast:
     "The tokenizer of an encoder."
-    where = Path(find_encoder(source))
-    if tokenizer is None and where.is_dir() and not any((where/f).is_file() for f in ('tokenizer.json','vocab.txt')):
+    where = find_encoder(source)
+    folder = Path(where)
+    if tokenizer is None and folder.is_dir() and not any((folder/f).is_file() for f in ('tokenizer.json','vocab.txt')):
         raise ValueError(f"{source} has no tokenizer (tokenizer.json or vocab.txt): pass tokenizer= with the one it was trained with")
-    tok = str(where) if tokenizer is None else tokenizer
+    tok = where if tokenizer is None else tokenizer
     if isinstance(tok, (str,os.PathLike)): tok = load_tokenizer(tok)
-    n = encoder_config(str(where)).vocab_size
+    n = encoder_config(where).vocab_size
     if len(check_tokenizer(tok))>n:
         raise ValueError(f"the tokenizer has {len(tok)} ids, the encoder {n} embeddings: this is not the tokenizer it was trained with")
     return tok

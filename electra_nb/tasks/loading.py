@@ -110,13 +110,14 @@ def check_count(data:TaskData, split:str) -> None:
         f"To use it all the same, name it: {data.name}:{split}={rows.source}")
 
 def task_folder(task:Task, glue_dir:str) -> Path:
-    "The folder of a task in the original layout; upper and lower case are the same."
+    "The folder of a task in the original layout, the first of its names that is there; upper and lower case are the same."
     home = Path(glue_dir).expanduser()
     if not home.is_dir():
         raise FileNotFoundError(f"glue_dir={str(glue_dir)!r} is no folder: name the one that holds the folders of tasks, such as CoLA")
-    found = [p for p in home.iterdir() if p.is_dir() and p.name.lower() in task.folder.lower().split('|')]
-    if not found: raise FileNotFoundError(f"{home} has no folder {task.folder}")
-    return found[0]
+    there = {p.name.lower():p for p in home.iterdir() if p.is_dir()}
+    found = next((there[name] for name in task.folder.lower().split('|') if name in there), None)
+    if found is None: raise FileNotFoundError(f"{home} has no folder {task.folder}")
+    return found
 
 # %% ../../nbs/6_tasks/12_loading.ipynb #4ddc1b7a
 def _absent(name, split, file, folder):

@@ -48,11 +48,12 @@ def word_pieces(
 ) -> list: # for each sentence, ids of each word
     "Tokenize every word by itself, as it would be in its sentence."
     tokenize = line_encoder(tok)
+    check_unicode(map(' '.join, sentences))
     alone,after_blank = tokenize(['a',' a'])
     blank = '' if alone==after_blank else ' '
     texts = [[blank*(i>0)+w for i,w in enumerate(ws)] for ws in sentences]
     different = list(dict.fromkeys(t for ts in texts for t in ts))
-    ids = dict(zip(different, tokenize(check_unicode(different))))
+    ids = dict(zip(different, tokenize(different)))
     return [[ids[t] or [tok.unk_token_id] for t in ts] for ts in texts]
 
 # %% ../../nbs/6_tasks/23_tagger.ipynb #5ddf09c5

@@ -143,7 +143,7 @@ class Windows(PackedRows):
         check_room(max_len, cfg)
         self.rows,self.tok = rows,tok
         self.cfg,self.max_len = cfg,max_len
-        encode,texts = place_encoder(tok),list(dict.fromkeys(rows.contexts))
+        encode,texts = place_encoder(tok),list(dict.fromkeys(check_unicode(rows.contexts)))
         self.contexts = {t:context_of(t, e) for t,e in zip(texts, encode(texts))}
         questions = [e.ids for e in encode(rows.questions)]
         self.n_cut,self.n_long = 0,sum(len(q)>cfg.max_question for q in questions) # contexts are never cut
