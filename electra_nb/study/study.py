@@ -7,6 +7,7 @@ __all__ = ['Study']
 
 # %% ../../nbs/7_study/05_study.ipynb #778b9dc2
 import numpy as np, pandas as pd
+from dataclasses import replace
 from ..core.commands import logger
 from ..core.figure import ShownFigure
 from ..core.files import read_json
@@ -96,8 +97,8 @@ def models(self:Study,
     if task is None and len(names)>1: raise ValueError(f"this study has several tasks: name one of {', '.join(names)}")
     task = _spelled(task, names)
     of_task = [o for o in found if task in (None,o[0]['name'])]
-    hits = [o for o in of_task if (o[0]['start'].split(', ')[0]==start if start else not is_random(o[0]))]
-    if not (start or hits): hits = of_task
+    if start: hits = [o for o in of_task if o[0]['start'].split(', ')[0]==start]
+    else: hits = [o for o in of_task if not is_random(o[0])] or of_task
     if not hits:
         raise ValueError(f"no model of {task or 'any task'} from {start or 'any'} start is kept; there are: "
             f"{', '.join(p.name for _,p in found) or 'none'}")
@@ -152,9 +153,9 @@ def learner(self:Study,
 ) -> Learner:
     "The best model with the rows of its task, ready for `show_results`, `top_losses`, `plot_confusion`, `fit`."
     folder = self.models(task, start)[0]
-    data = self.rows_of(saved_task(folder)[0])
-    recipe = read_json(self.out/'study.json')['recipe']
-    cfg = FinetuneConfig(**{**recipe, 'max_len':saved_task(folder)[2].max_len})
+    name,_,saved = saved_task(folder)
+    data = self.rows_of(name)
+    cfg = replace(FinetuneConfig(**read_json(self.out/'study.json')['recipe']), max_len=saved.max_len)
     model = kind_of(data.task).load(folder, cfg.dropout, cfg.attention_dropout)
     with quiet_hf(): tok = encoder_tokenizer(folder) # as in `predict_rows`
     learn = task_learner(data, task_features(data, tok, cfg), model.electra, cfg, device=self.device)
@@ -207,6 +208,6 @@ def submission(self:Study,
             used[split.submission_file] = [f.name for f in folders]
     if not predictions: raise ValueError("there are no test rows for the tasks of this study: GLUE's test.tsv files are needed")
     missing = write_submission(predictions, path)
-    logger.info(f"{Path(path).name}: {len(predictions)} files, checked"+(f"; the server asks for all eleven, and these are not in "
-        f"it: {', '.join(missing)}" if missing else ''))
+    lacks = f"; the server asks for all eleven, and these are not in it: {', '.join(missing)}" if missing else ''
+    logger.info(f"{Path(path).name}: {len(predictions)} files, checked{lacks}")
     return used
