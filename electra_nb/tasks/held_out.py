@@ -83,9 +83,8 @@ def split_rows(
 # %% ../../nbs/6_tasks/28_held_out.ipynb #5f59e588
 def check_valid(valid, dev, group=None):
     "Refuse a share that cannot be held out, and what has no effect."
-    if group is not None and dev is not None:
-        raise ValueError(f"group={group!r} would have no effect: the rows of dev= are scored, and none are held out")
-    if valid is None: return
-    if dev is not None: raise ValueError(f"valid={valid!r} would have no effect: the rows of dev= are scored, and none are held out")
-    if not (isinstance(valid, (int,float)) and 0<valid<=.5):
+    for name,value in dict(group=group, valid=valid).items():
+        if value is not None and dev is not None:
+            raise ValueError(f"{name}={value!r} would have no effect: the rows of dev= are scored, and none are held out")
+    if not (valid is None or (isinstance(valid, (int,float)) and 0<valid<=.5)):
         raise ValueError(f"valid={valid!r} is the share of rows held out: pass a number above 0 and up to 0.5, such as 0.1")

@@ -87,11 +87,12 @@ def has_questions(table:Table) -> bool:
     "Whether a table has questions, contexts and answers."
     names = {c.lower():c for c in table.columns}
     if {'context','qas'}<=names.keys(): return True
-    if {'question','context'}<=names.keys()<={'question','context','id','title'}: return True
-    if not {'question','context'}<=names.keys() or names.keys().isdisjoint(('answers','answer')): return False
-    pairs = zip(table.columns[names['context']], table.columns[names.get('answers') or names['answer']])
-    found = [_is_answer(a, str(c)) for c,a in islice(pairs, 1000) if isinstance(a, (str,dict,list,tuple,int,float)) and a!='' and a==a]
-    return sum(found)>len(found)/2
+    if not {'question','context'}<=names.keys(): return False
+    answer = names.get('answers') or names.get('answer')
+    if not answer: return names.keys()<={'question','context','id','title'}
+    pairs = islice(zip(table.columns[names['context']], table.columns[answer]), 1000)
+    filled = [(c,a) for c,a in pairs if isinstance(a, (str,dict,list,tuple,int,float)) and a!='' and a==a]
+    return sum(_is_answer(a, str(c)) for c,a in filled)>len(filled)/2
 
 # %% ../../nbs/6_tasks/30_questions.ipynb #e4dba2dc
 def table_questions(
