@@ -15,7 +15,7 @@ from .cells import need_cells, refuse_comma, refuse_multilabel
 from .classify import label_words
 from .held_out import check_valid, split_rows
 from .kinds import kind_of
-from .rows import own_name, Split, split_sizes, Task, TaskData, TextSplit
+from .rows import own_name, score_first, Split, split_sizes, Task, TaskData, TextSplit
 from .table import tasks
 from .tables import need_columns, read_table, Table
 
@@ -94,10 +94,8 @@ def own_metrics(
 ) -> tuple: # the score first
     "What is computed for a task of one's own."
     known = _metrics[min(max(n_labels, 1), 3)]
-    if metric is None: return known[:2]
-    if metric not in known:
-        raise ValueError(f"metric={metric!r} is unknown for {f'{n_labels} labels' if n_labels else 'scores'}: choose {', '.join(known)}")
-    return metric,*(m for m in known[:2] if m!=metric)
+    first,*_ = score_first(metric, known, f'{n_labels} labels' if n_labels else 'scores')
+    return first,*(m for m in known[:2] if m!=first)
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #8e9ebe75
 def own_task(

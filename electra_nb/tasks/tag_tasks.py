@@ -13,7 +13,7 @@ from ..core.commands import logger
 from .conll import read_conll, read_conllu
 from .glue import tasks as glue_tasks
 from .held_out import check_valid
-from .rows import own_name, Split, split_sizes, Task, TaskData
+from .rows import own_name, score_first, Split, split_sizes, Task, TaskData
 from .spans import are_spans, refuse_odd_tag
 from .squad import question_tasks
 from .tables import from_memory, need_columns, Table
@@ -100,9 +100,7 @@ def _task(table, words, tags, metric):
     lists = list_column(table, tags)
     refuse_odd_tag(lists, table.locations)
     spans = are_spans(lists)
-    usual = _scores if spans else ('accuracy',)
-    if metric not in (None,*usual): raise ValueError(f"metric={metric!r} is unknown for these tags: choose {', '.join(usual)}")
-    metrics = (metric,*(m for m in usual if m!=metric)) if metric else usual
+    metrics = score_first(metric, _scores if spans else ('accuracy',), 'these tags')
     epochs,splits = 10. if len(table)<=6000 else 3.,{s:Split('', '') for s in ('train','dev')}
     return Task((words,), label=tags, kind='tag', metrics=metrics, epochs=epochs, scheme='BIO' if spans else '', splits=splits)
 
