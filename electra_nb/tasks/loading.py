@@ -129,7 +129,8 @@ def _absent(name, split, file, folder):
 
 # %% ../../nbs/6_tasks/12_loading.ipynb #fc9324be
 def _hold_out(data):
-    "Take a share of the training rows as dev rows, and say so."
+    "Take a share of the training rows as dev rows, if the task says so and there are none, and say so."
+    if not data.task.valid or 'train' not in data.splits or 'dev' in data.splits: return
     data.splits.update(kind_of(data.task).hold_out(data.splits['train'], data.task.valid))
     taken = f'; {len(data.splits["dev"]):,} training rows are held out for it'
     data.missing = [m+taken if 'no dev split' in m else m for m in data.missing]
@@ -150,7 +151,7 @@ def load_files(
         elif s in files: raise FileNotFoundError(f"{name}: there is no {files[s]!r} in {folder.name}/")
         else: data.missing.append(_absent(name, s, paths[0].name, folder))
         if found and s not in files: check_count(data, s)
-    if task.valid and 'train' in data.splits and 'dev' not in data.splits: _hold_out(data)
+    _hold_out(data)
     data.task = kind_of(task).settle(data.splits)
     return data
 
@@ -181,7 +182,7 @@ def from_hub(
         table = layouts[task.kind].hub_table(_hub_split(repo, config, split), task, f'{repo}:{config}:{split}')
         data.splits[s] = kind_of(task).read(table, labelled=False)
         check_count(data, s)
-    if task.valid and 'dev' not in data.splits: _hold_out(data)
+    _hold_out(data)
     data.task = kind_of(task).settle(data.splits)
     return data
 
