@@ -506,7 +506,7 @@ def test_tagging_head(monkeypatch):
     model = Tagger(ElectraModel(ElectraConfig(vocab_size=10, embedding_size=16, hidden_size=16, num_hidden_layers=1, num_attention_heads=1, intermediate_size=16)), 6)
     variables = {k.rpartition('/')[2]:torch.from_numpy(v) for k,v in group(z, 'var/').items()}
     model.head.load_state_dict(dict(weight=variables['kernel'].T, bias=variables['bias']))
-    monkeypatch.setattr('electra_nb.tasks.tagger.encode', lambda *args: h)
+    monkeypatch.setattr('electra_nb.tasks.tagger.encode_rows', lambda *args: (h,None,None))
     mask,first = torch.from_numpy(z['in/chunk_labels_mask']).bool(),torch.from_numpy(z['in/chunk_labeled_positions']).long()
     out = model(torch.zeros(5, 24, dtype=torch.long), torch.full((5,), 24), torch.zeros(5, dtype=torch.long), first)
     close(out, z['out/logits'], 2e-5)

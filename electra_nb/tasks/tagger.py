@@ -9,10 +9,8 @@ __all__ = ['TagConfig', 'sentence_windows', 'word_pieces', 'tag_ids', 'TagFeatur
 import numpy as np, torch, torch.nn.functional as F
 from copy import deepcopy
 from dataclasses import dataclass
-from ..model.families import encode
-from ..model.forward import length_masks
-from ..model.unpad import Unpadded
 from .features import PackedRows, check_unicode
+from .head import dense, encode_rows
 from .tagged_rows import TagSplit
 from ..text.tokenizer import line_encoder
 from fastcore.basics import patch
@@ -111,9 +109,7 @@ class Tagger(nn.Module):
     ):
         super().__init__()
         self.electra,self.word_types = electra,word_types
-        self.head = nn.Linear(electra.config.hidden_size, n_out)
-        nn.init.xavier_uniform_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
+        self.head = dense(electra.config.hidden_size, n_out)
 
     def forward(self,
         ids:Tensor, # (bs, sl) token ids
@@ -122,8 +118,7 @@ class Tagger(nn.Module):
         first:Tensor, # (bs, w) place of the first piece of each word; 0: no word
         indices:Tensor=None, # positions of the tokens, see `model.unpad`; None: compute at padding too
     ) -> Tensor: # (bs, w, n_out)
-        mask,token_type_ids = length_masks(lens, n_a, ids.shape[1])
-        h = encode(self.electra, ids, mask, token_type_ids, None if indices is None else Unpadded(indices, mask))
+        h,_,_ = encode_rows(self.electra, ids, lens, n_a, indices)
         return self.head(h.gather(1, first[...,None].expand(-1, -1, h.shape[-1])))
 
 # %% ../../nbs/6_tasks/23_tagger.ipynb #1d689c82
