@@ -7,7 +7,6 @@ __all__ = ['Study']
 
 # %% ../../nbs/7_study/05_study.ipynb #778b9dc2
 import numpy as np, pandas as pd
-from dataclasses import replace
 from ..core.commands import logger
 from ..core.figure import ShownFigure
 from ..core.files import read_json
@@ -155,7 +154,7 @@ def learner(self:Study,
     folder = self.models(task, start)[0]
     name,_,saved = saved_task(folder)
     data = self.rows_of(name)
-    cfg = replace(FinetuneConfig(**read_json(self.out/'study.json')['recipe']), max_len=saved.max_len)
+    cfg = FinetuneConfig(**{**read_json(self.out/'study.json')['recipe'], 'max_len':saved.max_len})
     model = kind_of(data.task).load(folder, cfg.dropout, cfg.attention_dropout)
     with quiet_hf(): tok = encoder_tokenizer(folder) # as in `predict_rows`
     learn = task_learner(data, task_features(data, tok, cfg), model.electra, cfg, device=self.device)

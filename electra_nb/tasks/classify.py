@@ -51,8 +51,6 @@ def score_values(
     return out
 
 # %% ../../nbs/6_tasks/09_classify.ipynb #843dbe60
-_most = float(np.finfo(np.float32).max)
-
 @dataclass(frozen=True)
 class Classify:
     "One label, or one score, for a text or a pair of texts."
@@ -70,7 +68,7 @@ class Classify:
     @property
     def loss(self): return TaskLoss(self.task)
     @property
-    def any_scale(self): return replace(self, task=replace(self.task, scale=(-_most,_most)))
+    def any_scale(self): return replace(self, task=replace(self.task, scale=(-3.4e38,3.4e38))) # any float32 but infinity
 
     def settle(self, splits): return self.task # labels are known before any file is read
     def features(self, rows, tok, cfg, train=False):

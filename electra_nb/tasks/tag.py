@@ -146,14 +146,13 @@ def score(self:Tag, rows:TagSplit, pred:list) -> dict: # name -> 0 to 100
 # %% ../../nbs/6_tasks/24_tag.ipynb #6d93c156
 class TagMetric(Metric):
     "A metric of tags over the rows of a loader."
-    def __init__(self, kind:Tag, metric:str): self.kind,self.metric = kind,metric
-    @property
-    def name(self): return self.metric
+    name = '' # fastai's is a property
+    def __init__(self, kind:Tag, name:str): self.kind,self.name = kind,name
     def reset(self): self.total = np.zeros(2)
     def accumulate(self, learn):
         for y,p in zip(learn.y.cpu().numpy(), learn.pred.argmax(-1).cpu().numpy()):
             true,pred = (self.kind.words_of(ids[y>=0]) for ids in (y,p))
-            self.total += self.kind.sums(self.metric, [true], [pred])[0]
+            self.total += self.kind.sums(self.name, [true], [pred])[0]
     @property
     def value(self): return ratio(self.total)
 
