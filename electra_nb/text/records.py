@@ -24,7 +24,7 @@ def need_text(
 ) -> str:
     "The text of a record, or an error that names its place."
     if isinstance(value, str): return value if value.isascii() else _half.sub('\ufffd', value)
-    if (value is None or value!=value) and column in known:
+    if str(value) in ('None','nan','<NA>','NaT') and column in known: # nulls of Python, NumPy and pandas
         raise ValueError(f"{where}: no text in column {column!r}: it is null there. Fill it or leave the row out")
     found = 'nothing' if value is None else type(value).__name__
     raise ValueError(f"{where}: no text in column {column!r} (found {found}); columns there: {', '.join(map(str,known))}. Name the "
@@ -88,7 +88,7 @@ def _explain_parquet(path):
 # %% ../../nbs/1_text/02_records.ipynb #11aacee1
 def _column_bytes(path, text_column):
     "Number of rows, and unpacked bytes of the text column as the metadata gives them."
-    meta = pq.ParquetFile(path).metadata
+    meta = pq.read_metadata(path)
     groups = [meta.row_group(i) for i in range(meta.num_row_groups)]
     columns = [group.column(j) for group in groups for j in range(meta.num_columns)]
     return meta.num_rows,sum(c.total_uncompressed_size for c in columns if c.path_in_schema==text_column)
