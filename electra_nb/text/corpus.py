@@ -86,15 +86,12 @@ def _list_of_sources(items):
     if items and all(isinstance(x, list) for x in items):
         raise ValueError("this is a list of lists. If each is a document, join its sentences into a string, '\\n'.join(sentences); "
             "if each is a corpus, pass pairs with weights, [(texts, 1), …]")
-    first = {True:None, False:None}
-    for x in items:
-        named = _names_source(x)
-        if first[named] is None: first[named] = x
-    if first[True] is None: return bool(items) and all(isinstance(x, str) and _is_hub_name(x) for x in items)
-    rest = [x for x in items if not _names_source(x)] if first[False] is not None else []
-    if all(isinstance(x, str) and _is_hub_name(x) for x in rest): return True
-    raise ValueError(f"a list is either texts or sources, but {str(first[True])[:60]!r} is a path, a name or a collection of texts, "
-        f"and {str(first[False])[:60]!r} is not. "
+    named = [_names_source(x) for x in items]
+    rest = [x for x,n in zip(items, named) if not n]
+    if all(isinstance(x, str) and _is_hub_name(x) for x in rest): return bool(items)
+    if not any(named): return False
+    raise ValueError(f"a list is either texts or sources, but {str(items[named.index(True)])[:60]!r} is a path, a name or a collection "
+        f"of texts, and {str(rest[0])[:60]!r} is not. "
         "Mend the name; or, if all are texts, pass a generator, (t for t in texts), whose strings are always texts")
 
 # %% ../../nbs/1_text/06_corpus.ipynb #33305ad6
@@ -112,7 +109,7 @@ def _from_name(name, get, text_column, whole_files):
         source,tokenizer = corpora[name]
         c = get(source)
         return Corpus(name, c.read, c.fingerprint, c.n_bytes, tokenizer, c.uses)
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))
     if is_saved(path): return saved_corpus(path, text_column)
     if os.path.lexists(path) or glob.has_magic(name): return file_corpus(name, text_column, whole_files)
     parts = [p.strip() for p in name.split(',') if p.strip()]
