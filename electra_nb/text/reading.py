@@ -31,19 +31,20 @@ def check_unpacked(
 # %% ../../nbs/1_text/01_reading.ipynb #aad6db8d
 class _Unpacked(io.RawIOBase):
     "The content of a compressed file, up to a limit."
-    def __init__(self, path, opener):
-        self.path,self.n = path,0
-        self.file = opener(path, 'rb')
+    def __init__(self, path, file): self.path,self.file,self.n = path,file,0
     def readable(self): return True
     def readinto(self, b):
         n = self.file.readinto(b)
         self.n += n
         check_unpacked(self.path, self.n)
         return n
+    def close(self):
+        self.file.close()
+        super().close()
 
 def _open(path):
     opener = openers.get(Path(path).suffix.lower())
-    return io.BufferedReader(_Unpacked(path, opener), 2**20) if opener else open(path, 'rb')
+    return io.BufferedReader(_Unpacked(path, opener(path, 'rb')), 2**20) if opener else open(path, 'rb')
 
 # %% ../../nbs/1_text/01_reading.ipynb #6945b5de
 _marks = {b'\xff\xfe\0\0':'utf-32', b'\0\0\xfe\xff':'utf-32', b'\xff\xfe':'utf-16', b'\xfe\xff':'utf-16'} # byte-order marks
@@ -185,30 +186,34 @@ def _walk(folder, once=False):
         seen.add(real)
 
 # %% ../../nbs/1_text/01_reading.ipynb #850c086d
-def _readable(path):
-    if path.is_file(): return path
-    what = 'a link to nothing' if path.is_symlink() and not path.exists() else 'no ordinary file (a pipe or a device?)'
-    raise ValueError(f"{path} is {what}: mend it, write its text to a file, or take it out of the corpus")
-
+_archives = '.tar','.tgz','.zip','.7z','.rar'
 _other_kinds = '.json','.arrow','.feather','.xls','.xlsx','.pdf','.doc','.docx','.odt','.epub'
 
+def _check_file(path):
+    "Refuse what cannot be read as text."
+    if not path.is_file():
+        what = 'a link to nothing' if path.is_symlink() and not path.exists() else 'no ordinary file (a pipe or a device?)'
+        raise ValueError(f"{path} is {what}: mend it, write its text to a file, or take it out of the corpus")
+    kind = file_kind(path)
+    if kind in _archives: raise ValueError(f"{path} is an archive: unpack it and pass the folder")
+    if kind in _other_kinds:
+        raise ValueError(f"{path} is no text: write its texts to a .txt file, or to .jsonl, .csv or .parquet with a column of texts")
+
+# %% ../../nbs/1_text/01_reading.ipynb #b35a1cca
 def _is_text(path): return bool(_extracted.fullmatch(path.name.split('.')[0])) or file_kind(path) in suffixes
 
 def find_files(
     source:str, # file, folder or glob; `~` is understood
 ) -> list: # paths, sorted
     "The text files that `source` stands for."
-    path = Path(source).expanduser()
-    if path.is_dir(): found = sorted(p for p in _walk(path) if _is_text(p))
+    path = Path(os.path.expanduser(source))
+    if path.is_dir(): found = sorted(filter(_is_text, _walk(path)))
     elif os.path.lexists(path): found = [path]
     else:
         if '**' in path.parts: list(_walk(Path(*path.parts[:path.parts.index('**')]), once=True))
         found = [Path(p) for p in sorted(glob.glob(str(path), recursive=True)) if not Path(p).is_dir()]
-    archives = [p for p in found if p.suffix and file_kind(p) in ('.tar','.tgz','.zip','.7z','.rar')]
-    if archives: raise ValueError(f"{archives[0]} is an archive: unpack it and pass the folder")
-    other = [p for p in found if file_kind(p) in _other_kinds]
-    if other: raise ValueError(f"{other[0]} is no text: write its texts to a .txt file, or to .jsonl, .csv or .parquet with a column of texts")
-    if found: return list(map(_readable, found))
+    for p in found: _check_file(p)
+    if found: return found
     if path.is_dir():
         raise ValueError(f"{source} has no file that can be read: {', '.join(suffixes)}, also compressed as .gz, .bz2, .xz or .zst, "
             "are looked for")
