@@ -52,7 +52,8 @@ def remembered_hash(
     path = Path(path).absolute()
     s,note = path.stat(),_note(path, kind)
     if s.st_size<smallest: return file_hash(path, kind)
-    known = note.read_text(encoding='utf-8', errors='replace') if note.exists() else ''
+    try: known = note.read_text(encoding='utf-8', errors='replace')
+    except OSError: known = ''
     if len(known)==2*kinds[kind]().digest_size: return known
     still = time.time()-s.st_mtime>=rest
     value = file_hash(path, kind)
