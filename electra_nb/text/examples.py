@@ -10,7 +10,7 @@ import json, numpy as np, shutil, time, warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict
 from ..core.cache import cache_folder, remembered_hash
 from ..core.commands import logger
@@ -105,19 +105,19 @@ def _count_ids(path, dtype, tok, n=2**24):
 # %% ../../nbs/1_text/11_examples.ipynb #f643322a
 def _write_examples(tmp, corpus, tok, cfg, progress):
     dtype,note = _dtype(tok),_read_note(tmp)
+    if note['blocks']: logger.info(f"packing goes on after {note['blocks']:,} blocks of text that were packed before it was interrupted")
     writers = {s:RowWriter(tmp, s, dtype, note.get(s)) for s in ('train','valid')}
     numbered = islice(enumerate(_blocks(corpus, cfg.valid)), note['blocks'], None)
     packed = map_ahead(partial(_pack_numbered, pack=_packer(tok, cfg)), numbered, n_threads=2)
     columns = shutil.get_terminal_size().columns
-    if note['blocks']: logger.info(f"packing goes on after {note['blocks']:,} blocks of text that were packed before it was interrupted")
-    with tqdm(desc='packing examples', unit='char', unit_scale=True, disable=not progress, leave=False, ncols=columns) as bar:
+    bar = tqdm(desc='packing examples', unit='char', unit_scale=True, disable=not progress, leave=False, ncols=columns)
+    with bar, closing(writers['train']), closing(writers['valid']):
         for i,(split,n,rows) in enumerate(packed, note['blocks']+1):
             writers[split].add(*rows)
             bar.update(n)
             if i%shard_blocks: continue
             states = {s:w.state() for s,w in writers.items()}
             atomic_file(tmp/'progress.json', json.dumps(dict(blocks=i, **states)))
-    for w in writers.values(): w.close()
     (tmp/'progress.json').unlink(missing_ok=True)
     _count_ids(tmp/'train.ids', dtype, tok).tofile(tmp/'unigram')
     return {s:dict(w.report) for s,w in writers.items()},dtype
@@ -168,11 +168,11 @@ rest_days = 7 # an interrupted packing is kept so long
 def _sweep(home):
     "Remove what packings have left that were interrupted long ago."
     for p in home.glob('.*.tmp'):
-        newest = max((f.stat().st_mtime for f in (p,*p.rglob('*'))), default=0)
-        if time.time()-newest<rest_days*86400: continue
         try:
+            newest = max(f.stat().st_mtime for f in (p,*p.rglob('*')))
+            if time.time()-newest<rest_days*86400: continue
             with FileLock(home/f"{p.name.split('.')[1]}.lock", timeout=0): shutil.rmtree(p, ignore_errors=True)
-        except Timeout: continue
+        except (Timeout,FileNotFoundError): continue # it is being packed, or has just been finished
         logger.info(f'removed {p.name}, which a packing has left that was interrupted more than {rest_days} days ago')
 
 # %% ../../nbs/1_text/11_examples.ipynb #50ac637b
@@ -203,7 +203,6 @@ def build_examples(
     progress:bool=False, # show a progress bar
 ) -> tuple: # (train, valid) `Examples`
     "Pack a corpus, or open what was packed before from the same text, tokenizer and settings."
-    cfg = ExamplesConfig(**{k:getattr(cfg, k) for k in ExamplesConfig.__dataclass_fields__})
     path = examples_folder(corpus.fingerprint, tok, cfg, cache)
     home = path.parent
     def write(tmp):
