@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['length_masks', 'attention_bias', 'qkv_projection', 'split_heads', 'attention', 'layer_forward', 'embed', 'encode',
-           'mlm_logits', 'rtd_logits']
+           'at_slots', 'mlm_logits', 'rtd_logits']
 
 # %% ../../nbs/2_model/03_forward.ipynb #6465358a
 import torch, torch.nn.functional as F
@@ -114,6 +114,14 @@ def encode(
     states = [s if unpad is None else unpad.pad(s) for s in (*states,h)]
     return states if output_hidden_states else states[0]
 
+# %% ../../nbs/2_model/03_forward.ipynb #cb04ad5d
+def at_slots(
+    h:Tensor, # (bs, sl, d) hidden states
+    slots:Tensor, # (bs, n) positions
+) -> Tensor: # (bs, n, d)
+    "The hidden states at the slots."
+    return h.gather(1, slots[...,None].expand(-1, -1, h.shape[-1]))
+
 # %% ../../nbs/2_model/03_forward.ipynb #f7b94854
 def mlm_logits(
     gen:ElectraForMaskedLM,
@@ -124,8 +132,7 @@ def mlm_logits(
     unpad=None, # as in `encode`
 ) -> Tensor: # (bs, n, v) logits
     "The generator's predictions at the slots only."
-    h = encode(gen.electra, masked, attention_mask, token_type_ids, unpad)
-    h = h.gather(1, slots[...,None].expand(-1, -1, h.shape[-1]))
+    h = at_slots(encode(gen.electra, masked, attention_mask, token_type_ids, unpad), slots)
     return gen.generator_lm_head(gen.generator_predictions(h))
 
 # %% ../../nbs/2_model/03_forward.ipynb #12adb35c

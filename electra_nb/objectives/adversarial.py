@@ -11,6 +11,7 @@ import torch, torch.nn.functional as F
 from collections import namedtuple
 from dataclasses import dataclass
 from ..model.families import encode, rtd_logits
+from ..model.forward import at_slots
 from ..model.towers import ModelConfig, electra_configs
 from .contract import Curve, Panel, weighted_mean
 from .masking import n_slots
@@ -66,8 +67,7 @@ class AdversarialModel(RTDModel):
         self.baseline = Baseline(generator.config.hidden_size)
 
     def step(self, ids, masked, slots, inputs) -> AdversarialOutput:
-        h = encode(self.generator.base_model, masked, *inputs)
-        h = h.gather(1, slots[...,None].expand(-1, -1, h.shape[-1]))
+        h = at_slots(encode(self.generator.base_model, masked, *inputs), slots)
         logits = self.generator.generator_lm_head(self.generator.generator_predictions(h))
         proposal = self.corrupt(logits, ids, slots)
         log_prob = -F.cross_entropy(logits.float().flatten(0, 1), proposal.sampled.flatten(), reduction='none').view_as(slots)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ..model.families import encode
 from ..model.towers import ModelConfig, electra_configs
-from .contract import Curve, Panel, encoder_flops, weighted_mean
+from .contract import Curve, Panel, encoder_flops, verdict_flops, vocabulary_flops, weighted_mean
 from .masking import n_slots
 from .mlm import guess_rows
 from .replace_mlm import ReplaceEval, ReplaceLoss, ReplaceMLM, copy_sums, main_panels
@@ -170,7 +170,6 @@ class AllTokensMLM(ReplaceMLM):
         "Matrix products of an update, forward and backward, padding included."
         gen,main = electra_configs(cfg, vocab_size)
         n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob)
-        def head(c, n): return 2*n*c.embedding_size*(c.hidden_size+vocab_size)
-        gate = 2*n*main.hidden_size*(main.hidden_size+1)
-        layers = encoder_flops(gen, n, max_len)+encoder_flops(main, n, max_len)
-        return 3*(layers+head(gen, slots)+gate)+4*head(main, n) # the logits of all tokens are computed again for the gradients
+        encoders = encoder_flops(gen, n, max_len)+encoder_flops(main, n, max_len)
+        once = encoders+vocabulary_flops(gen, slots)+verdict_flops(main, n)
+        return 3*once+4*vocabulary_flops(main, n) # the logits of all tokens are computed again for the gradients

@@ -10,10 +10,11 @@ import torch
 from collections import namedtuple
 from dataclasses import dataclass, replace
 from ..model.families import rtd_logits
+from ..model.forward import at_slots
 from ..model.towers import ModelConfig, electra_configs
 from ..model.two_tower import check_two_tower, two_tower_models
 from .all_tokens import from_rows, log_probs_at, to_rows
-from .contract import Curve, Panel, encoder_flops, weighted_mean
+from .contract import Curve, Panel, encoder_flops, verdict_flops, weighted_mean
 from .masking import MaskConfig, candidates, n_slots
 from .rtd import RTD, JointLoss, RTDModel, RTDOutput, rtd_healthy, tower_losses
 from functools import partial
@@ -42,8 +43,7 @@ class ClozeModel(RTDModel):
     def step(self, ids, masked, slots, inputs) -> ClozeOutput:
         real,types,unpad = inputs
         h = self.generator.states(ids, real, types)
-        at_slots = h.gather(1, slots[...,None].expand(-1, -1, h.shape[-1]))
-        proposal = self.corrupt(self.generator.vocabulary(at_slots), ids, slots)
+        proposal = self.corrupt(self.generator.vocabulary(at_slots(h, slots)), ids, slots)
         verdicts = rtd_logits(self.discriminator, proposal.corrupted, *inputs)
         wanted = to_rows(torch.stack([ids,proposal.corrupted], -1), unpad)
         log_probs = log_probs_at(self.generator.vocabulary, to_rows(h, unpad), wanted, slots.numel())
@@ -86,4 +86,4 @@ class TwoTowerRTD(RTD):
         n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob)
         head = 2*gen.embedding_size*(2*gen.hidden_size+vocab_size) # for one token
         towers = 2*encoder_flops(gen, n, max_len)+encoder_flops(disc, n, max_len)
-        return 3*(towers+2*n*disc.hidden_size*(disc.hidden_size+1))+(4*n+slots)*head
+        return 3*(towers+verdict_flops(disc, n))+(4*n+slots)*head

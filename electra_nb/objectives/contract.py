@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['looks', 'probe_panels', 'probe_tiles', 'generator_settings', 'SlotModel', 'score_guesses', 'weighted_mean', 'Curve',
-           'Panel', 'draw', 'share_done', 'Evaluate', 'table_metrics', 'encoder_flops']
+           'Panel', 'draw', 'share_done', 'Evaluate', 'table_metrics', 'encoder_flops', 'vocabulary_flops',
+           'verdict_flops']
 
 # %% ../../nbs/3_objectives/03_contract.ipynb #d00ee4eb
 import math, torch
@@ -147,3 +148,18 @@ def encoder_flops(
     layer = 2*(4*h*h+2*h*f)+4*sl*h
     projection = 2*e*h if e!=h else 0
     return n*(cfg.num_hidden_layers*layer+projection)
+
+# %% ../../nbs/3_objectives/03_contract.ipynb #c5c32842
+def vocabulary_flops(
+    cfg, # `ElectraConfig`
+    n:int, # tokens that are predicted
+) -> int: # operations of a forward pass
+    "Matrix products of a head over the vocabulary."
+    return 2*n*cfg.embedding_size*(cfg.hidden_size+cfg.vocab_size)
+
+def verdict_flops(
+    cfg, # `ElectraConfig`
+    n:int, # tokens that are judged, padding included
+) -> int: # operations of a forward pass
+    "Matrix products of a head with one logit for each token."
+    return 2*n*cfg.hidden_size*(cfg.hidden_size+1)

@@ -9,7 +9,7 @@ __all__ = ['FixedModel', 'UseFrequencies', 'FixedEval', 'fixed_healthy', 'Unifor
 import torch
 from dataclasses import dataclass, replace
 from ..model.towers import ModelConfig, electra_configs, get_models
-from .contract import encoder_flops, generator_settings
+from .contract import encoder_flops, generator_settings, verdict_flops
 from .rtd import RTD, RTDModel
 from .rtd_metrics import RTDEval
 from .sampling import Proposal, temperature_settings
@@ -75,7 +75,7 @@ class UniformRTD(RTD):
         "Matrix products of an update, forward and backward, padding included."
         _,disc = electra_configs(cfg, vocab_size)
         n = rows*max_len
-        return 3*(encoder_flops(disc, n, max_len)+2*n*disc.hidden_size*(disc.hidden_size+1))
+        return 3*(encoder_flops(disc, n, max_len)+verdict_flops(disc, n))
 
 # %% ../../nbs/3_objectives/11_fixed_generators.ipynb #33fc0681
 @dataclass(frozen=True)

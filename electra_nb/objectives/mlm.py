@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ..model.families import mlm_logits
 from ..model.towers import ModelConfig, electra_configs, mlm_tower
 from .contract import Curve, Evaluate, Panel, SlotModel, encoder_flops, generator_settings
-from .contract import score_guesses, table_metrics, weighted_mean
+from .contract import score_guesses, table_metrics, vocabulary_flops, weighted_mean
 from .masking import MaskConfig, n_slots
 from .rtd import MaskTokens
 from .rtd_metrics import Sums, generator_metrics, generator_sums, log_frequency
@@ -143,5 +143,4 @@ class MLM:
         "Matrix products of an update, forward and backward, padding included."
         _,shape = electra_configs(cfg, vocab_size)
         slots = rows*n_slots(max_len, self.mask.mask_prob)
-        head = 2*slots*shape.embedding_size*(shape.hidden_size+vocab_size)
-        return 3*(encoder_flops(shape, rows*max_len, max_len)+head)
+        return 3*(encoder_flops(shape, rows*max_len, max_len)+vocabulary_flops(shape, slots))

@@ -12,7 +12,7 @@ from collections import namedtuple
 from dataclasses import dataclass
 from ..model.families import mlm_logits
 from ..model.towers import ModelConfig, electra_configs, get_models
-from .contract import Curve, Panel, encoder_flops, score_guesses, table_metrics, weighted_mean
+from .contract import Curve, Panel, encoder_flops, score_guesses, table_metrics, vocabulary_flops, weighted_mean
 from .masking import MaskConfig, n_slots
 from .mlm import MLM, MLMEval, guess_rows
 from .rtd import JointLoss, LossConfig, MaskTokens, SampleTokens, gen_panel
@@ -153,5 +153,5 @@ class ReplaceMLM:
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included."
         n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob)
-        def tower(c): return encoder_flops(c, n, max_len)+2*slots*c.embedding_size*(c.hidden_size+vocab_size)
+        def tower(c): return encoder_flops(c, n, max_len)+vocabulary_flops(c, slots)
         return 3*sum(map(tower, electra_configs(cfg, vocab_size)))

@@ -13,7 +13,8 @@ from collections import namedtuple
 from dataclasses import dataclass
 from ..model.families import rtd_logits
 from ..model.towers import ModelConfig, electra_configs, get_models
-from .contract import Curve, Panel, encoder_flops, share_done, table_metrics, weighted_mean
+from .contract import Curve, Panel, encoder_flops, share_done, table_metrics, verdict_flops, vocabulary_flops
+from .contract import weighted_mean
 from .mask_units import continues_word
 from .masking import MaskConfig, mask_prob_at, mask_tokens, n_slots
 from .rtd_metrics import RTDEval, judged_tokens
@@ -221,5 +222,5 @@ class RTD:
         "Matrix products of an update, forward and backward, padding included."
         gen,disc = electra_configs(cfg, vocab_size)
         n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob)
-        heads = 2*slots*gen.embedding_size*(gen.hidden_size+vocab_size)+2*n*disc.hidden_size*(disc.hidden_size+1)
-        return 3*(encoder_flops(gen, n, max_len)+encoder_flops(disc, n, max_len)+heads)
+        encoders = encoder_flops(gen, n, max_len)+encoder_flops(disc, n, max_len)
+        return 3*(encoders+vocabulary_flops(gen, slots)+verdict_flops(disc, n))

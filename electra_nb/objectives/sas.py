@@ -10,8 +10,9 @@ import torch
 from dataclasses import dataclass, replace
 from ..core.commands import logger
 from ..model.families import encode
+from ..model.forward import at_slots
 from ..model.towers import ModelConfig, electra_configs
-from .contract import encoder_flops, generator_settings
+from .contract import encoder_flops, generator_settings, verdict_flops, vocabulary_flops
 from .masking import n_slots
 from .rtd import RTD, RTDModel, RTDOutput
 from .sampling import corrupt
@@ -49,7 +50,7 @@ class SASModel(RTDModel):
     def step(self, ids, masked, slots, inputs) -> RTDOutput:
         if not self.training: return super().step(ids, masked, slots, inputs)
         h = encode(self.discriminator.base_model, masked, *inputs)
-        guesses = self.generator.generator_predictions(h.gather(1, slots[...,None].expand(-1, -1, h.shape[-1])))
+        guesses = self.generator.generator_predictions(at_slots(h, slots))
         proposal = self.corrupt(self.generator.generator_lm_head(guesses), ids, slots)
         verdicts,judged = self.discriminator.discriminator_predictions(h),inputs[0].scatter(1, slots, False)
         judged[:,0] = inputs[0][:,0] # [CLS] is no slot; a slot that is not in use has its place
@@ -106,5 +107,4 @@ class SAS(RTD):
         "Matrix products of an update, forward and backward, padding included."
         _,disc = electra_configs(replace(cfg, tie='all'), vocab_size)
         n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob)
-        heads = 2*slots*disc.embedding_size*(disc.hidden_size+vocab_size)+2*n*disc.hidden_size*(disc.hidden_size+1)
-        return 3*(encoder_flops(disc, n, max_len)+heads)
+        return 3*(encoder_flops(disc, n, max_len)+vocabulary_flops(disc, slots)+verdict_flops(disc, n))

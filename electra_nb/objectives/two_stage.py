@@ -11,7 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from ..model.families import rtd_logits
 from ..model.towers import ModelConfig, electra_configs, get_models
-from .contract import encoder_flops, share_done
+from .contract import encoder_flops, share_done, verdict_flops, vocabulary_flops
 from .masking import n_slots
 from .rtd import RTD, RTDModel, RTDOutput
 from ..core.settings import Settings
@@ -134,6 +134,6 @@ class TwoStage(RTD):
         "Matrix products of an update, forward and backward, padding included: the mean over both stages."
         gen,disc = electra_configs(replace(cfg, tie='embeddings'), vocab_size)
         n,slots,share = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob),self.stages.first_stage
-        generator = encoder_flops(gen, n, max_len)+2*slots*gen.embedding_size*(gen.hidden_size+vocab_size)
-        discriminator = encoder_flops(disc, n, max_len)+2*n*disc.hidden_size*(disc.hidden_size+1)
+        generator = encoder_flops(gen, n, max_len)+vocabulary_flops(gen, slots)
+        discriminator = encoder_flops(disc, n, max_len)+verdict_flops(disc, n)
         return round(share*3*generator+(1-share)*(generator+3*discriminator))
