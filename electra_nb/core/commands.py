@@ -7,10 +7,11 @@ __all__ = ['logger', 'function_parser', 'printable', 'exit_codes', 'Command', 'n
            'quiet', 'shell_word']
 
 # %% ../../nbs/0_core/02_commands.ipynb #cdf7e278
-import argparse, difflib, logging, os, re, shlex, shutil, sys, textwrap
+import argparse, logging, os, re, shlex, shutil, sys, textwrap
 from collections.abc import Callable
 from contextlib import contextmanager
 from .. import __version__
+from .settings import check_names
 from fastcore.basics import store_attr
 from fastcore.docments import docments
 from fastcore.imports import IN_NOTEBOOK
@@ -81,9 +82,7 @@ def _refuse(rest, parser, check, hint):
     known = [o.lstrip('-') for a in parser._actions for o in a.option_strings]
     if name in known: raise ValueError(f"unknown option {rest[0]}: it is written --{name}")
     if check: check(name)
-    near = ''.join(f": did you mean {k!r}?" for k in difflib.get_close_matches(name, known, 1, cutoff=.7))
-    others = f". Known options: {', '.join(known)}"
-    raise ValueError(f"unknown option {name!r}{near or others}")
+    check_names([name], known, {})
 
 def _refuse_values(argv, parser):
     "Refuse `--fan false`, which would be a switch and an argument without a name."
@@ -145,7 +144,7 @@ class _Lines(logging.Handler):
 
 logger = logging.getLogger('electra_nb')
 if not logger.handlers: logger.addHandler(_Lines())
-logger.setLevel(os.environ.get('ELECTRA_NB_VERBOSITY', 'info').upper())
+logger.setLevel((os.environ.get('ELECTRA_NB_VERBOSITY') or 'info').upper())
 logger.propagate = False
 
 # %% ../../nbs/0_core/02_commands.ipynb #961bcf7f

@@ -8,6 +8,7 @@ __all__ = ['in_interval', 'interval_words', 'check_value', 'Settings', 'settings
 
 # %% ../../nbs/0_core/04_settings.ipynb #9a5ea50e
 import difflib, inspect, math, numbers, re
+from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
 from fastcore.docments import docments
 
@@ -55,12 +56,13 @@ def check_value(
     "Refuse a value that a setting cannot have."
     if value is None and default is None: return
     if isinstance(allowed, tuple) and value not in allowed:
-        *first,last = map(repr, [*allowed,*([None] if default is None else [])])
+        *first,last = map(repr, (*allowed,None) if default is None else allowed)
         raise ValueError(f"{name}={value!r} is unknown: choose {', '.join(first)} or {last}")
     interval = allowed if isinstance(allowed, str) else None
     if _fits(value, kind) and (interval is None or in_interval(value, interval)): return
-    words = ' '.join([_kinds[kind][1],*([interval_words(interval)] if interval else [])])
-    raise ValueError(f"{name}={value!r} must be {words}{', or None' if default is None else f', such as {default!r}'}")
+    what = f'{_kinds[kind][1]} {interval_words(interval)}' if interval else _kinds[kind][1]
+    example = 'or None' if default is None else f'such as {default!r}'
+    raise ValueError(f'{name}={value!r} must be {what}, {example}')
 
 # %% ../../nbs/0_core/04_settings.ipynb #47028e12
 class Settings:
@@ -108,7 +110,7 @@ def leaves(
 
 # %% ../../nbs/0_core/04_settings.ipynb #3328ad82
 def check_names(
-    options:dict, # by name
+    options:Iterable, # names, or a dictionary by name
     known:list, # names that exist
     elsewhere:dict, # names that other programs use -> the name here
 ) -> None:
@@ -139,7 +141,8 @@ def with_values(
 ) -> dict: # the same with longer comments
     "Add to each comment the value that the setting has by itself."
     values = {k:{size:own.get(k) for size,own in sizes.items()} for k in docs}
-    return {k:(part,kind,f'{text} [{_values(values[k])}]') for k,(part,kind,text) in docs.items()}
+    texts = {k:f'{text} [{_values(values[k])}]' for k,(*_,text) in docs.items()}
+    return {k:(part,kind,texts[k]) for k,(part,kind,_) in docs.items()}
 
 # %% ../../nbs/0_core/04_settings.ipynb #abe15602
 def with_options(
