@@ -11,8 +11,9 @@ import json, os, re, unicodedata, warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from ..core.files import hash_texts
-from .vocabulary import bert_tokenizer, check_size, max_word, read_vocab, sample_texts, special_tokens
+from .vocabulary import bert_tokenizer, check_ids, check_size, max_word, read_vocab, sample_texts, special_tokens
 from .vocabulary import tiny_tokenizer, train_tokenizer, VocabConfig, wordpiece # chkstyle: ignore (some only pass through)
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from tokenizers import Tokenizer, normalizers
@@ -21,13 +22,15 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 _all_ = ['tiny_tokenizer', 'wordpiece'] # may be imported from here too
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #92fac9ee
+def _attempt(f, *args):
+    "What a call of the library gives, and None; or None and its error."
+    try: return f(*args),None
+    except (KeyboardInterrupt,SystemExit): raise
+    except BaseException as e: return None,e
+
 def _failure(backend, lines, error):
     "What a tokenizer failed on, in words."
-    def fails(line):
-        try: backend.encode(line)
-        except (KeyboardInterrupt,SystemExit): raise
-        except BaseException: return True
-    line = next(filter(fails, lines), '')
+    line = next((line for line in lines if _attempt(backend.encode, line)[1]), '')
     return (f"the tokenizer fails on the text {line[:60]!r} of {len(line):,} characters ({type(error).__name__}: "
         f"{' '.join(str(error).split())[:150]}). A regular expression in its tokenizer.json that repeats a repetition, such as "
         "(x+x+)+y, does that: change it, or take another tokenizer")
@@ -41,9 +44,9 @@ def line_encoder(
     backend.no_truncation()
     backend.no_padding()
     def encode(lines):
-        try: return [e.ids for e in backend.encode_batch_fast(lines, add_special_tokens=False)]
-        except (KeyboardInterrupt,SystemExit): raise
-        except BaseException as e: raise ValueError(_failure(backend, lines, e)) from None
+        encodings,error = _attempt(partial(backend.encode_batch_fast, add_special_tokens=False), lines)
+        if error: raise ValueError(_failure(backend, lines, error))
+        return [e.ids for e in encodings]
     return encode
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #9ad04b71
@@ -83,14 +86,6 @@ def _check_growth(normalizer):
             "tokenizer.json that replace what other rules have put in, or take another tokenizer")
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #ff70e8d6
-def _check_ids(path):
-    "Refuse a tokenizer.json in which two tokens have one id."
-    vocab,tokens = json.loads(path.read_text(encoding='utf-8'))['model'].get('vocab'),{}
-    if not isinstance(vocab, dict): return
-    for t,i in vocab.items():
-        if tokens.setdefault(i, t)!=t:
-            raise ValueError(f"{path}: the tokens {tokens[i]!r} and {t!r} have the same id, {i}: give each its own")
-
 def _tokenizer_json(path):
     try:
         _check_growth(_stored_normalizer(path))
@@ -99,7 +94,7 @@ def _tokenizer_json(path):
     missing = [t for t in special_tokens if backend.token_to_id(t) is None]
     if missing: raise ValueError(f"{path}: no {', '.join(missing)} in its vocabulary. If its special tokens have other names, "
         "pass the folder with its tokenizer_config.json")
-    _check_ids(path)
+    check_ids(path)
     return PreTrainedTokenizerFast(tokenizer_object=backend, **{f'{t[1:-1].lower()}_token':t for t in special_tokens})
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #bd03a30c
@@ -114,7 +109,7 @@ def _tokenizer_folder(path):
     except Exception as e:
         why = ' '.join(str(e).split())[:200]
         raise ValueError(f"no tokenizer in {path} ({type(e).__name__}: {why}). A tokenizer with code of its own is not loaded; pass its tokenizer.json or vocab.txt.") from None
-    if (path/'tokenizer.json').is_file(): _check_ids(path/'tokenizer.json')
+    if (path/'tokenizer.json').is_file(): check_ids(path/'tokenizer.json')
     return tok
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #864baf2f
@@ -150,9 +145,9 @@ def _missing_id(vocab):
 def _smoke_test(tok):
     "What goes wrong with a text and with a pair, in words; empty if nothing does."
     backend,text = Tokenizer.from_str(tok.backend_tokenizer.to_str()),'A fish, 12 boats; déjà vu!'
-    try: ids = [*backend.encode(text).ids,*backend.encode(text, 'a'*40+'!').ids]
-    except (KeyboardInterrupt,SystemExit): raise
-    except BaseException as e: return f"the tokenizer fails on a sentence ({type(e).__name__}: {e}): make or fetch its tokenizer.json again"
+    def encode_both(): return [*backend.encode(text).ids,*backend.encode(text, 'a'*40+'!').ids]
+    ids,e = _attempt(encode_both)
+    if e: return f"the tokenizer fails on a sentence ({type(e).__name__}: {e}): make or fetch its tokenizer.json again"
     if max(ids, default=0)<len(tok): return ''
     return f"the tokenizer gives the id {max(ids)}, but has {len(tok)} ids only: make or fetch its tokenizer.json again"
 
@@ -193,7 +188,8 @@ def coverage_report(
     lines = [l for t in texts for l in t.split('\n') if l.strip()]
     ids = [i for l in line_encoder(tok)(lines) for i in l]
     n_words = sum(len(l.split()) for l in lines)
-    unk_share,pieces_per_word = ids.count(tok.unk_token_id)/max(1, len(ids)),len(ids)/max(1, n_words)
+    unk_share = ids.count(tok.unk_token_id)/max(1, len(ids))
+    pieces_per_word = len(ids)/max(1, n_words)
     lost = _accents_lost('\n'.join(lines), tok.backend_tokenizer.normalizer)
     return dict(tokens=len(ids), unk_share=unk_share, pieces_per_word=pieces_per_word, accents_lost=lost)
 
