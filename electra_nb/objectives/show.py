@@ -40,8 +40,9 @@ class TokenView:
 
     def _repr_html_(self):
         left = 'style="text-align:left"'
-        cells = [f'<tr><th {left}>{n}</th><td {left}>{_words(t, k, _html)}</td></tr>' for n,t,k in self.rows]
-        return f"<table>{''.join(cells)}</table>"
+        def row(name, words): return f'<tr><th {left}>{name}</th><td {left}>{words}</td></tr>'
+        rows = [row(name, _words(tokens, kinds, _html)) for name,tokens,kinds in self.rows]
+        return f"<table>{''.join(rows)}</table>"
 
     def __str__(self):
         mark = _ansi if sys.stdout.isatty() and 'NO_COLOR' not in os.environ else _sign
@@ -78,22 +79,18 @@ def rtd_rows(
     replaced,positive = out.is_replaced[i].tolist(),(out.logits[i]>0).tolist()
     def kind(j): return 'replaced' if replaced[j] else ('same' if j in slots and j>0 else None)
     kinds = [_verdicts[pair] for pair in zip(replaced, positive)] if verdict else [kind(j) for j in range(len(ids))]
-    row = lambda name,x,kinds: (name, tok.convert_ids_to_tokens(x[1:lens]), kinds[1:lens])
     changed = ['masked' if m!=o else None for m,o in zip(masked, ids)]
-    rows = [row('original', ids, [None]*lens), row('masked', masked, changed), row('corrupted', out.corrupted[i].tolist(), kinds)]
+    texts = dict(original=(ids,[None]*lens), masked=(masked,changed), corrupted=(out.corrupted[i].tolist(),kinds))
+    rows = [(name,tok.convert_ids_to_tokens(x[1:lens]),marks[1:lens]) for name,(x,marks) in texts.items()]
     labels = ['replaced' if r else None for r in replaced[1:lens]]
     return rows if verdict else [*rows,('labels', [l or '·' for l in labels], labels)]
 
 # %% ../../nbs/3_objectives/02_show.ipynb #b40a0e03
-def _display(rows):
-    view,shell = TokenView(rows),sys.modules.get('IPython') and sys.modules['IPython'].get_ipython()
-    if shell: sys.modules['IPython'].display.display(view)
-    else: print(view)
-
 def _show(dl, batch, max_n, verdict):
+    from IPython.display import display # prints where there is no IPython
     xb,out = look(dl.learner, batch)
-    tok = dl.learner.mask_tokens.tok
-    _display([r for i in range(min(max_n, len(xb[0]))) for r in out.rows(tok, xb, i, verdict)])
+    tok,n = dl.learner.mask_tokens.tok,min(max_n, len(xb[0]))
+    display(TokenView([row for i in range(n) for row in out.rows(tok, xb, i, verdict)]))
 
 # %% ../../nbs/3_objectives/02_show.ipynb #f0a1a04d
 @patch

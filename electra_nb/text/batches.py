@@ -46,7 +46,9 @@ row_order = 'feistel' # noted in checkpoints: another order would be another run
 block_size = 2**14 # places
 
 @lru_cache(maxsize=4)
-def _block(n, seed, epoch, block): return permute(np.arange(block*block_size, min((block+1)*block_size, n)), n, (seed,epoch))
+def _block(n, seed, epoch, block):
+    start = block*block_size
+    return permute(np.arange(start, min(start+block_size, n)), n, (seed,epoch))
 
 def batch_rows(
     step:int, # number of the batch, from 0
@@ -122,13 +124,14 @@ def n(self:ExamplesDL):
 def rows(self:ExamplesDL, i):
     "Numbers of the rows of batch `i`, counted from `start`."
     if self.shuffle: return batch_rows(self.start+i, self.bs, len(self.examples), self.seed)
-    return np.arange(i*self.bs, min((i+1)*self.bs, self.n))*len(self.examples)//self.n
+    start = i*self.bs
+    return np.arange(start, min(start+self.bs, self.n))*len(self.examples)//self.n
 
 @patch
 def gather(self:ExamplesDL, i):
     "Batch `i` in the memory of the host."
-    batch = self.examples.batch(self.rows(i))
-    if self.unpad: batch = *batch,torch.from_numpy(token_positions(batch[1].numpy(), batch[0].shape[1], self.unpad))
+    batch = ids,lens,_ = self.examples.batch(self.rows(i))
+    if self.unpad: batch = *batch,torch.from_numpy(token_positions(lens.numpy(), ids.shape[1], self.unpad))
     return tuple(o.pin_memory() for o in batch) if self.device.type=='cuda' else batch
 
 @patch
@@ -136,7 +139,8 @@ def batches(self:ExamplesDL):
     "The batches of one pass, on the device."
     gpu = self.device.type=='cuda'
     n_ahead = 2*gpu if self.prefetch is None else self.prefetch
-    for batch in map_ahead(self.gather, range(len(self)), n_ahead): yield tuple(o.to(self.device, non_blocking=gpu) for o in batch)
+    for batch in map_ahead(self.gather, range(len(self)), n_ahead):
+        yield tuple(o.to(self.device, non_blocking=gpu) for o in batch)
 
 # %% ../../nbs/1_text/12_batches.ipynb #42a47469
 @patch

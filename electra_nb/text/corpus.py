@@ -59,8 +59,9 @@ def mixture(
     n_bytes = None if None in sizes else round(sum(c.n_bytes*w for c,w in parts))
     tokenizers = {c.tokenizer for c,_ in parts}
     name = '+'.join(dict.fromkeys(c.name for c,_ in parts))
-    return Corpus(name[:60], read, hash_texts([f'{c.fingerprint} {float(w)}' for c,w in parts]), n_bytes,
-        tokenizers.pop() if len(tokenizers)==1 else None, frozenset().union(*(c.uses for c,_ in parts)))
+    fingerprint = hash_texts(f'{c.fingerprint} {float(w)}' for c,w in parts)
+    uses = frozenset().union(*(c.uses for c,_ in parts))
+    return Corpus(name[:60], read, fingerprint, n_bytes, tokenizers.pop() if len(tokenizers)==1 else None, uses)
 
 # %% ../../nbs/1_text/06_corpus.ipynb #9d552980
 def _is_hub_name(name):
@@ -78,7 +79,8 @@ def _is_path(s):
 def _names_source(x):
     "Whether an item of a list is a source of texts rather than a text."
     if isinstance(x, str): return x in ('builtin',*corpora) or _is_path(x)
-    return isinstance(x, (os.PathLike,Corpus)) or is_table(x) or (isinstance(x, Iterable) and not isinstance(x, (bytes,dict,tuple)))
+    if isinstance(x, (os.PathLike,Corpus)) or is_table(x): return True
+    return isinstance(x, Iterable) and not isinstance(x, (bytes,dict,tuple))
 
 # %% ../../nbs/1_text/06_corpus.ipynb #72d11913
 def _list_of_sources(items):

@@ -23,7 +23,9 @@ def paragraphs(
 ) -> Iterator[str]: # one line each
     "Cut a docstring at blank lines and changes of indentation."
     for block in re.split(r'\n\s*\n', doc):
-        for _,lines in groupby(block.split('\n'), key=_indent): yield _list_head.sub('', ' '.join(' '.join(lines).split()))
+        for _,lines in groupby(block.split('\n'), key=_indent):
+            words = ' '.join(lines).split()
+            yield _list_head.sub('', ' '.join(words))
 
 # %% ../../nbs/1_text/05_docstrings.ipynb #9c977403
 _not_prose = re.compile(r'>>>|\.\.\. |^\s*[-=~*#+|@<\\$%]|[|{}<>\\=_]{2}|http|`{3}|^\s*\.\. ')

@@ -160,7 +160,8 @@ def rows_bytes(
     size = sum(len(d.encode('utf-8', 'replace')) for d in docs)
     if not corpus.n_bytes or not size: return 0.
     flat,lens,n_a,_ = _packer(tok, cfg)(docs, seed=0)
-    return corpus.n_bytes/size*(len(flat)*np.dtype(_dtype(tok)).itemsize+len(lens)*(8+n_a.itemsize))
+    ids,more = np.dtype(_dtype(tok)).itemsize,8+n_a.itemsize # bytes of an id; of a row: its offset and the length of its segment A
+    return corpus.n_bytes/size*(len(flat)*ids+len(lens)*more)
 
 # %% ../../nbs/1_text/11_examples.ipynb #83e14e44
 rest_days = 7 # an interrupted packing is kept so long

@@ -16,9 +16,10 @@ from pathlib import Path
 def _dataset_docs(ds, text_column, where):
     "The texts of a `datasets.Dataset`."
     if text_column not in ds.column_names: need_text(None, text_column, where, ds.column_names)
-    batches,n = ds.select_columns(text_column).with_format('arrow').iter(1000),0
-    for batch in batches:
-        for n,v in enumerate(batch.column(0), n+1): yield need_text(v.as_py(), text_column, f'{where}, row {n}', ds.column_names)
+    n = 0
+    for batch in ds.select_columns(text_column).with_format('arrow').iter(1000):
+        for n,v in enumerate(batch.column(0), n+1):
+            yield need_text(v.as_py(), text_column, f'{where}, row {n}', ds.column_names)
 
 # %% ../../nbs/1_text/04_hub.ipynb #607b6613
 def _one_split(ds):
@@ -56,6 +57,7 @@ def table_corpus(
 
 # %% ../../nbs/1_text/04_hub.ipynb #3fe9f60b
 def is_saved(path:Path) -> bool:
+    "Whether `save_to_disk` wrote this folder."
     return (path/'dataset_dict.json').is_file() or all((path/f).is_file() for f in ('state.json','dataset_info.json'))
 
 def saved_corpus(

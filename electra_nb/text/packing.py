@@ -32,8 +32,9 @@ def _two_segments(lines, target, single_prob, rng):
     aim = 100_000 if rng.random()<single_prob else (target-3)//2
     a,b = [],[]
     for l in lines:
-        fits = not a or len(a)+len(l)<aim
-        if fits or (not b and len(a)<aim and rng.random()<.5): a = [*a,*l] if a else l
+        joins_a = not a or len(a)+len(l)<aim
+        if not joins_a and not b and len(a)<aim: joins_a = rng.random()<.5
+        if joins_a: a = [*a,*l] if a else l
         else: b = [*b,*l]
     return a,b
 

@@ -49,7 +49,9 @@ def _open(path):
 # %% ../../nbs/1_text/01_reading.ipynb #6945b5de
 _marks = {b'\xff\xfe\0\0':'utf-32', b'\0\0\xfe\xff':'utf-32', b'\xff\xfe':'utf-16', b'\xfe\xff':'utf-16'} # byte-order marks
 
-def _mostly_control(bs): return sum(b<9 or 13<b<32 for b in bs)>.7*max(2, len(bs))
+def _mostly_control(some_bytes):
+    n = sum(b<9 or 13<b<32 for b in some_bytes)
+    return n>.7*max(2, len(some_bytes))
 
 def _encoding(head):
     "The encoding that the first bytes seem to have; empty if they may be UTF-8."
@@ -221,9 +223,9 @@ def find_files(
 
 # %% ../../nbs/1_text/01_reading.ipynb #077f6493
 def left_out(
-    folder:str,
-) -> str: # empty if that is none, or if it is no folder
-    "A sentence on the files of a folder whose ending is none of text."
+    folder:str, # or a file, of which nothing is left out
+) -> str: # a sentence; empty if nothing is left out
+    "Say how many files of a folder are not read, and of what kinds they are."
     folder = Path(folder).expanduser()
     files = [p for p in _walk(folder) if p.name[0]!='.'] if folder.is_dir() else []
     others = Counter(file_kind(p) or 'without an ending' for p in files if not _is_text(p))
