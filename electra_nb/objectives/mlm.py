@@ -7,14 +7,15 @@ __all__ = ['panels', 'MLMOutput', 'MLMModel', 'MLMLoss', 'MLMEval', 'mlm_healthy
 
 # %% ../../nbs/3_objectives/08_mlm.ipynb #17050859
 from collections import namedtuple
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ..model.families import mlm_logits
 from ..model.towers import ModelConfig, electra_configs, mlm_tower
 from .contract import Curve, Evaluate, Panel, SlotModel, encoder_flops, generator_settings
 from .contract import score_guesses, table_metrics, vocabulary_flops, weighted_mean
 from .masking import MaskConfig, n_slots
-from .rtd import MaskTokens
+from .rtd import MaskTokens, gen_panel
 from .rtd_metrics import Sums, generator_metrics, generator_sums, log_frequency
+from fastcore.basics import patch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
@@ -77,9 +78,7 @@ class MLMEval(Evaluate):
     def compute(self): return generator_metrics(self.sums.read()) if self.sums.names else {}
 
 # %% ../../nbs/3_objectives/08_mlm.ipynb #ca841c2c
-_curves = (Curve('mlm_loss', 'training', 'train'),Curve('mlm_loss', 'held-out text'),Curve('mask_loss', 'held-out, at [MASK]'),
-    Curve('unigram_loss', 'at [MASK], knows only frequencies', 'floor'))
-_loss = Panel('Loss', _curves, 'At [MASK] it must be below the dashed line: then it uses the words around.')
+_loss = replace(gen_panel, title='Loss', curves=(Curve('mlm_loss', 'training', 'train'),*gen_panel.curves[1:]))
 _accuracy = Panel('Accuracy on [MASK]', (Curve('mask_accuracy', 'held-out text'),), 'How often the likeliest word is the true one.')
 panels = (_loss,_accuracy)
 
@@ -127,20 +126,24 @@ class MLM:
     legend = dict(detected='right', missed='wrong') # of guesses in a text
     without = generator_settings # would do nothing
 
-    def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
-        "One tower of the discriminator's size."
-        return dict(encoder=mlm_tower(cfg, vocab_size, pad_id))
+# %% ../../nbs/3_objectives/08_mlm.ipynb #dbeec451
+@patch
+def build(self:MLM, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
+    "One tower of the discriminator's size."
+    return dict(encoder=mlm_tower(cfg, vocab_size, pad_id))
 
-    def __call__(self,
-        towers:dict, # `encoder`
-        tok:PreTrainedTokenizerFast, # of the data
-    ) -> dict: # `model`, `loss_func`, `cbs` and `metrics` for `Learner`
-        evaluate = MLMEval(tok.mask_token_id)
-        return dict(model=MLMModel(**towers), loss_func=MLMLoss(), cbs=[MaskTokens(tok, self.mask),evaluate],
-            metrics=table_metrics(evaluate, self.table))
+@patch
+def __call__(self:MLM,
+    towers:dict, # `encoder`
+    tok:PreTrainedTokenizerFast, # of the data
+) -> dict: # `model`, `loss_func`, `cbs` and `metrics` for `Learner`
+    evaluate = MLMEval(tok.mask_token_id)
+    return dict(model=MLMModel(**towers), loss_func=MLMLoss(), cbs=[MaskTokens(tok, self.mask),evaluate],
+        metrics=table_metrics(evaluate, self.table))
 
-    def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
-        "Matrix products of an update, forward and backward, padding included."
-        _,shape = electra_configs(cfg, vocab_size)
-        slots = rows*n_slots(max_len, self.mask.mask_prob)
-        return 3*(encoder_flops(shape, rows*max_len, max_len)+vocabulary_flops(shape, slots))
+@patch
+def flops(self:MLM, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
+    "Matrix products of an update, forward and backward, padding included."
+    _,shape = electra_configs(cfg, vocab_size)
+    slots = rows*n_slots(max_len, self.mask.mask_prob)
+    return 3*(encoder_flops(shape, rows*max_len, max_len)+vocabulary_flops(shape, slots))

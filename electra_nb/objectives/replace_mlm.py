@@ -18,6 +18,7 @@ from .mlm import MLM, MLMEval, guess_rows
 from .rtd import JointLoss, LossConfig, MaskTokens, SampleTokens, gen_panel
 from .rtd_metrics import generator_metrics, generator_sums
 from .sampling import SampleConfig, SampledModel
+from fastcore.basics import patch
 from torch import Tensor, nn
 from transformers import ElectraForMaskedLM, PreTrainedTokenizerFast
 
@@ -138,20 +139,24 @@ class ReplaceMLM:
     legend = dict(detected='right', missed='wrong') # of guesses in a text
     main,model,loss_func,evaluation = ElectraForMaskedLM,ReplaceModel,ReplaceLoss,ReplaceEval # a variant has others
 
-    def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
-        "Both towers, tied and with initial values."
-        return dict(zip(self.towers, get_models(cfg, vocab_size, pad_id, main=self.main)))
+# %% ../../nbs/3_objectives/09_replace_mlm.ipynb #326d427e
+@patch
+def build(self:ReplaceMLM, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
+    "Both towers, tied and with initial values."
+    return dict(zip(self.towers, get_models(cfg, vocab_size, pad_id, main=self.main)))
 
-    def __call__(self,
-        towers:dict, # `generator` and `encoder`
-        tok:PreTrainedTokenizerFast, # of the data
-    ) -> dict: # `model`, `loss_func`, `cbs` and `metrics` for `Learner`
-        evaluate = self.evaluation(tok.mask_token_id)
-        cbs = [MaskTokens(tok, self.mask),SampleTokens(self.sample),evaluate]
-        return dict(model=self.model(**towers), loss_func=self.loss_func(self.loss), cbs=cbs, metrics=table_metrics(evaluate, self.table))
+@patch
+def __call__(self:ReplaceMLM,
+    towers:dict, # `generator` and `encoder`
+    tok:PreTrainedTokenizerFast, # of the data
+) -> dict: # `model`, `loss_func`, `cbs` and `metrics` for `Learner`
+    evaluate = self.evaluation(tok.mask_token_id)
+    cbs = [MaskTokens(tok, self.mask),SampleTokens(self.sample),evaluate]
+    return dict(model=self.model(**towers), loss_func=self.loss_func(self.loss), cbs=cbs, metrics=table_metrics(evaluate, self.table))
 
-    def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
-        "Matrix products of an update, forward and backward, padding included."
-        n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob)
-        def tower(c): return encoder_flops(c, n, max_len)+vocabulary_flops(c, slots)
-        return 3*sum(map(tower, electra_configs(cfg, vocab_size)))
+@patch
+def flops(self:ReplaceMLM, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
+    "Matrix products of an update, forward and backward, padding included."
+    n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob)
+    def tower(c): return encoder_flops(c, n, max_len)+vocabulary_flops(c, slots)
+    return 3*sum(map(tower, electra_configs(cfg, vocab_size)))

@@ -22,6 +22,7 @@ from .sampling import SampleConfig, SampledModel, sample_tokens, temperature_at
 from .show import rtd_rows
 from ..core.settings import Settings
 from fastai.callback.core import Callback
+from fastcore.basics import patch
 from functools import partial
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
@@ -204,23 +205,29 @@ class RTD:
     model,loss_func,evaluation = RTDModel,JointLoss,RTDEval # a variant has others
     begins = 0. # share of the training after which a temperature begins to fall
 
-    def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
-        "Both towers, tied and with initial values."
-        return dict(zip(('generator','discriminator'), get_models(cfg, vocab_size, pad_id)))
+# %% ../../nbs/3_objectives/07_rtd.ipynb #5042c95d
+@patch
+def build(self:RTD, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
+    "Both towers, tied and with initial values."
+    return dict(zip(('generator','discriminator'), get_models(cfg, vocab_size, pad_id)))
 
-    def __call__(self,
-        towers:dict, # `generator` and `discriminator`
-        tok:PreTrainedTokenizerFast, # of the data
-    ) -> dict: # `model`, `loss_func`, `cbs` and `metrics` for `Learner`
-        loss,evaluate = RTDLoss(self.loss, self.loss_func),self.evaluation(tok.mask_token_id, self.loss.disc_tokens)
-        cbs = [MaskTokens(tok, self.mask),SampleTokens(self.sample, self.begins),loss,evaluate]
-        return dict(model=self.make_model(towers, tok), loss_func=loss.loss_func, cbs=cbs, metrics=table_metrics(evaluate, self.table))
+@patch
+def make_model(self:RTD, towers, tok): return self.model(**towers)
 
-    def make_model(self, towers, tok): return self.model(**towers)
+@patch
+def __call__(self:RTD,
+    towers:dict, # `generator` and `discriminator`
+    tok:PreTrainedTokenizerFast, # of the data
+) -> dict: # `model`, `loss_func`, `cbs` and `metrics` for `Learner`
+    loss,evaluate = RTDLoss(self.loss, self.loss_func),self.evaluation(tok.mask_token_id, self.loss.disc_tokens)
+    cbs = [MaskTokens(tok, self.mask),SampleTokens(self.sample, self.begins),loss,evaluate]
+    return dict(model=self.make_model(towers, tok), loss_func=loss.loss_func, cbs=cbs, metrics=table_metrics(evaluate, self.table))
 
-    def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
-        "Matrix products of an update, forward and backward, padding included."
-        gen,disc = electra_configs(cfg, vocab_size)
-        n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob)
-        encoders = encoder_flops(gen, n, max_len)+encoder_flops(disc, n, max_len)
-        return 3*(encoders+vocabulary_flops(gen, slots)+verdict_flops(disc, n))
+# %% ../../nbs/3_objectives/07_rtd.ipynb #fceaed64
+@patch
+def flops(self:RTD, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
+    "Matrix products of an update, forward and backward, padding included."
+    gen,disc = electra_configs(cfg, vocab_size)
+    n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob)
+    encoders = encoder_flops(gen, n, max_len)+encoder_flops(disc, n, max_len)
+    return 3*(encoders+vocabulary_flops(gen, slots)+verdict_flops(disc, n))

@@ -15,6 +15,7 @@ from ..model.forward import length_masks
 from .contract import Evaluate
 from .roc import label_counts, logit_bins, recall_at, roc_area, tf_thresholds
 from .sampling import corrupt
+from fastcore.basics import patch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
@@ -206,13 +207,14 @@ class RTDEval(Evaluate):
         self.probe(ids, slots, judged)
 
     def true_labels(self): return self.pred.corrupted!=self.xb[0]
-
-    def probe(self, ids, slots, judged):
-        "Count the discriminator's verdicts on words drawn by frequency."
-        draws = torch.multinomial(self.unigram.float(), slots.numel(), replacement=True).view_as(slots)
-        probe,is_replaced = corrupt(ids, slots, draws)
-        real,types = length_masks(*self.xb[1:3], ids.shape[1])
-        with half_precision(self.learn): logits = rtd_logits(self.learn.model.discriminator, probe, real, types)
-        self.gathered.count('probe', logits, is_replaced, judged.float(), logit_bins)
-
     def compute(self): return self.gathered.compute() if self.gathered.counts else {}
+
+# %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #557975f6
+@patch
+def probe(self:RTDEval, ids, slots, judged):
+    "Count the discriminator's verdicts on words drawn by frequency."
+    draws = torch.multinomial(self.unigram.float(), slots.numel(), replacement=True).view_as(slots)
+    probe,is_replaced = corrupt(ids, slots, draws)
+    real,types = length_masks(*self.xb[1:3], ids.shape[1])
+    with half_precision(self.learn): logits = rtd_logits(self.learn.model.discriminator, probe, real, types)
+    self.gathered.count('probe', logits, is_replaced, judged.float(), logit_bins)
