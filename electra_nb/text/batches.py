@@ -139,8 +139,7 @@ def batches(self:ExamplesDL):
     "The batches of one pass, on the device."
     gpu = self.device.type=='cuda'
     n_ahead = 2*gpu if self.prefetch is None else self.prefetch
-    for batch in map_ahead(self.gather, range(len(self)), n_ahead):
-        yield tuple(o.to(self.device, non_blocking=gpu) for o in batch)
+    for batch in map_ahead(self.gather, range(len(self)), n_ahead): yield tuple(o.to(self.device, non_blocking=gpu) for o in batch)
 
 # %% ../../nbs/1_text/12_batches.ipynb #42a47469
 @patch

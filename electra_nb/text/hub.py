@@ -16,10 +16,9 @@ from pathlib import Path
 def _dataset_docs(ds, text_column, where):
     "The texts of a `datasets.Dataset`."
     if text_column not in ds.column_names: need_text(None, text_column, where, ds.column_names)
-    n = 0
+    n,names = 0,ds.column_names
     for batch in ds.select_columns(text_column).with_format('arrow').iter(1000):
-        for n,v in enumerate(batch.column(0), n+1):
-            yield need_text(v.as_py(), text_column, f'{where}, row {n}', ds.column_names)
+        for n,v in enumerate(batch.column(0), n+1): yield need_text(v.as_py(), text_column, f'{where}, row {n}', names)
 
 # %% ../../nbs/1_text/04_hub.ipynb #607b6613
 def _one_split(ds):
