@@ -130,7 +130,8 @@ def rows(self:ExamplesDL, i):
 @patch
 def gather(self:ExamplesDL, i):
     "Batch `i` in the memory of the host."
-    batch = ids,lens,_ = self.examples.batch(self.rows(i))
+    batch = self.examples.batch(self.rows(i))
+    ids,lens = batch[:2]
     if self.unpad: batch = *batch,torch.from_numpy(token_positions(lens.numpy(), ids.shape[1], self.unpad))
     return tuple(o.pin_memory() for o in batch) if self.device.type=='cuda' else batch
 
