@@ -35,8 +35,7 @@ from electra_nb.objectives.rtd import JointLoss, LossConfig, RTDModel, tower_los
 from electra_nb.objectives.sampling import adjust_logits, gumbel_sample
 from electra_nb.tasks.conll import read_conll
 from electra_nb.tasks.glue import tasks
-from electra_nb.tasks.spans import schemes, span_counts, span_tags, tag_spans
-from electra_nb.tasks.tag_scores import ratio, tag_metrics
+from electra_nb.tasks.spans import f_score, schemes, span_counts, span_tags, tag_spans, word_loss
 from electra_nb.tasks.tagged_rows import TagSplit
 from electra_nb.tasks.tagger import TagFeatures, Tagger, TagLoss
 from electra_nb.text.tokenizer import line_encoder, load_tokenizer
@@ -459,20 +458,19 @@ def test_operations_of_the_paper():
 tagging = json.load(open(here/'tagging.json'))
 
 def test_spans():
-    "Tags that make sense or not become the same spans, and spans the same tags; the scores of a whole evaluation."
+    "Tags that make sense or not become the same spans, and spans the same tags; the scores of a whole evaluation, with the doubled loss."
     for case in tagging['conversion']:
         spans = tag_spans(case['tags'])
         assert [list(s) for s in spans]==case['spans']
         for scheme in schemes: assert span_tags(spans, len(case['tags']), scheme)==case[scheme]
     for name,o in tagging['runs'].items():
         rows = o['rows']
-        right,predicted,true = map(sum, zip(*(span_counts(r['tags'], r['predicted_tags']) for r in rows)))
-        assert 100*right/max(predicted, 1)==pytest.approx(o['entity_f1']['precision']), name
-        assert 100*right/true==pytest.approx(o['entity_f1']['recall']), name
-        f1 = ratio(np.sum([tag_metrics['entity_f1'](r['tags'], r['predicted_tags']) for r in rows], axis=0))
-        assert f1==pytest.approx(o['entity_f1']['f1']), name
+        got = f_score(*map(sum, zip(*(span_counts(r['tags'], r['predicted_tags']) for r in rows))))
+        assert got==pytest.approx({k:o['entity_f1'][k] for k in got}), name
         right,n = (sum(f(*ts) for r in rows for ts in zip(r['tags'], r['predicted_tags'])) for f in (lambda a,b: a==b, lambda a,b: 1))
         assert 100*right/n==pytest.approx(o['accuracy']['accuracy']), name
+        n_words = sum(map(sum, (r['labels_mask'] for r in rows)))
+        assert word_loss([r['loss'] for r in rows], n_words, doubled=True)==pytest.approx(o['entity_f1']['loss'])
 
 def test_tag_features(tmp_path):
     "Files become the same labels, ids and places of first pieces. A sentence that does not fit is read in parts, where the original code loses it."

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['schemes', 'parts', 'begins', 'tag_spans', 'span_tags', 'is_span_tag', 'are_spans', 'is_iob1', 'refuse_odd_tag',
-           'clean_spans', 'span_counts']
+           'clean_spans', 'span_counts', 'f_score', 'word_loss']
 
 # %% ../../nbs/6_tasks/22_spans.ipynb #3e1986fb
 import re
@@ -114,3 +114,17 @@ def span_counts(true:list, pred:list, conlleval:bool=False) -> tuple: # right, p
     "How many spans of one sentence are right, from its true and its predicted tags."
     t,p = (set(tag_spans(tags, conlleval)) for tags in (true,pred))
     return len(t & p),len(p),len(t)
+
+def f_score(right:int, predicted:int, true:int) -> dict: # 0 to 100
+    "Precision, recall and F1; 0 where nothing is right (original code)."
+    if not right: return dict(precision=0., recall=0., f1=0.)
+    return dict(precision=100*right/predicted, recall=100*right/true, f1=200*right/(predicted+true))
+
+# %% ../../nbs/6_tasks/22_spans.ipynb #d0ac793e
+def word_loss(
+    losses:list, # of each sentence: the sum over its words
+    n_words:int, # of all sentences
+    doubled:bool=False, # add each loss twice (original code); False: the mean over words
+) -> float:
+    "Loss for each word."
+    return sum(losses)*(2 if doubled else 1)/n_words
