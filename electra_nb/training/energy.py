@@ -25,7 +25,9 @@ class Energy(Callback):
     order = orders['Energy'] # before the log, which is to have it
     def __init__(self,
         tracker=None, # has codecarbon's `start`, `flush` (the sum so far) and `stop`; None: a new one
-    ): self.own,self.noted,self.tracker = tracker is None,0.,tracker or carbon_tracker()
+    ):
+        self.own,self.tracker = tracker is None,tracker or carbon_tracker()
+        self.noted = 0. # kWh up to the last evaluation
 
     def before_fit(self):
         if self.tracker is None: self.noted,self.tracker = 0.,carbon_tracker()

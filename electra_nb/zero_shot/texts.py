@@ -19,11 +19,11 @@ def named_file(
     "The file that a string means."
     is_text = isinstance(source, str)
     if is_text and '\n' in source: return None
+    path = Path(os.path.expanduser(source))
     try:
-        path = Path(source).expanduser()
         if path.is_file(): return path
-    except (OSError,RuntimeError) as e:
-        if is_text and getattr(e, 'errno', None) in (errno.ENAMETOOLONG,None): return None # RuntimeError: no such home
+    except OSError as e:
+        if is_text and e.errno==errno.ENAMETOOLONG: return None
         raise
     if path.is_dir() and (os.sep in str(source) or not is_text): raise ValueError(f"{source} is a folder: name a file in it")
     meant = not is_text or (' ' not in source and file_kind(path) in suffixes)
