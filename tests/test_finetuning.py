@@ -1,5 +1,5 @@
 "Whole processes of fine-tuning: kill and go on, no network, silence when piped; and real GLUE files where they lie beside the project."
-import json, os, shlex, signal, subprocess, sys, time
+import json, os, shlex, signal, subprocess, sys, threading, time
 from difflib import SequenceMatcher
 from pathlib import Path
 
@@ -115,6 +115,22 @@ def test_at_once_ends(tmp, end):
     wait(lambda: not alive(workers), 30)
     if end=='worker': assert p.returncode==1 and 'has ended before its run did' in err and 'smaller at_once' in err
     else: assert p.returncode==130 and 'the same call does the rest' in out and 'Traceback' not in err, err
+
+def test_at_once_stopped_between_jobs(monkeypatch):
+    "A pool that is stopped while jobs are left ends quietly, whatever it was doing."
+    from joblib.externals.loky import ProcessPoolExecutor
+    from electra_nb.study.jobs import _submit
+    errors = []
+    monkeypatch.setattr(threading, 'excepthook', errors.append)
+    for n in range(8):
+        pool = ProcessPoolExecutor(2)
+        calls = [_submit(pool, time.sleep, .02) for _ in range(4)]
+        for _ in range(n):
+            calls.pop(0).result()
+            calls.append(_submit(pool, time.sleep, .02))
+        calls[0].result()
+        pool.shutdown(kill_workers=True)
+    assert not errors
 
 def test_at_once_in_a_script(tmp):
     "A script needs no guard, and a run that fails says why."

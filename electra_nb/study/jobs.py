@@ -7,7 +7,7 @@ __all__ = ['Job', 'Work', 'starting_encoder', 'extra_rows', 'ledger_line', 'do_j
 
 # %% ../../nbs/7_study/06_jobs.ipynb #34572b73
 import joblib, math, os, signal, time, torch
-from collections import namedtuple
+from collections import deque, namedtuple
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -20,6 +20,7 @@ from ..tasks.kinds import kind_of
 from ..tasks.rows import TaskData
 from ..tasks.learner import TaskLearner, dev_predictions, fit_task, task_learner
 from ..training.folder import versions
+from itertools import islice
 from joblib.externals.loky import ProcessPoolExecutor
 from multiprocessing.resource_tracker import ensure_running
 from pathlib import Path
@@ -132,6 +133,13 @@ def _start_process(parent, n_threads):
 _no_worker = ("a process that fine-tunes has ended before its run did. The system may have stopped it for lack of memory: then pass "
     "a smaller at_once. Lines above may say more")
 
+def _submit(pool, f, *args):
+    "A call of `f` by the pool, once it has left the pool's queue."
+    with _block_ctrl_c():
+        run = pool.submit(f, *args)
+        while not (run.running() or run.done()): time.sleep(.001)
+    return run
+
 def _side_by_side(jobs, work, n):
     "`do_jobs` with `n` processes."
     n_threads = work.cfg.threads or max(1, torch.get_num_threads()//n)
@@ -140,11 +148,13 @@ def _side_by_side(jobs, work, n):
         joblib.dump(work, Path(tmp)/'work')
         pool = ProcessPoolExecutor(n, initializer=_start_process, initargs=(os.getpid(),n_threads))
         try:
-            with _block_ctrl_c(): runs = [pool.submit(_do_in_folder, job, Path(tmp)) for job in jobs]
-            for run in runs:
-                line,path = run.result()
+            submitted = (_submit(pool, _do_in_folder, job, Path(tmp)) for job in jobs)
+            runs = deque(islice(submitted, 2*n))
+            while runs:
+                line,path = runs.popleft().result()
                 yield line,joblib.load(path)
                 path.unlink()
+                runs.extend(islice(submitted, 1))
         except BrokenProcessPool as e: raise RuntimeError(_no_worker) from e
         finally: pool.shutdown(kill_workers=True) # there is nothing that they would have to finish
 
