@@ -78,6 +78,13 @@ def same(runs, name, rests=True):
     assert timeless(a)==timeless(b)
     if rests: assert not [p for p in b.rglob('.*') if p.name not in ('.lock','.holder')]
 
+def slow(seconds): return f"""
+import time
+class Slow(electra_nb.reports.doctor.Callback):
+    def after_step(self): time.sleep({seconds})
+cbs = [Slow()]
+"""
+
 def wait_for(found, seconds=60):
     end = time.time()+seconds
     while time.time()<end and not found(): time.sleep(.002)
@@ -88,7 +95,7 @@ def test_twenty_kills(runs):
     for i in range(20):
         name = f'killed{i%4}'
         home = runs.tmp/name/'checkpoints'
-        pid = runs.start(name)
+        pid = runs.start(name, slow(.05))
         if i%3==0: wait_for(lambda: list(home.glob('.step_*.tmp')) or list((runs.tmp/f'cache_{name}').rglob('.*.tmp')), 2)
         else: time.sleep(rng.uniform(0, 1.5))
         try: os.kill(pid, signal.SIGKILL)
@@ -96,7 +103,7 @@ def test_twenty_kills(runs):
         rc = runs.end()[0]
         assert rc in (-9,0)
         killed += rc==-9
-    assert killed>=10
+    assert killed>=4 # the first of each run at least: its steps take 1.5 s on any machine
     for i in range(4):
         assert runs(f'killed{i}')[0]==0
         same(runs, f'killed{i}')
@@ -265,9 +272,18 @@ def test_read_only(runs):
 def test_same_instant(runs):
     "Two processes in one new folder at the same instant: one trains, the other is told who does."
     other = Runs(runs.tmp)
-    slow = "import time\nclass Slow(electra_nb.reports.doctor.Callback):\n    def after_step(self): time.sleep(.1)\ncbs = [Slow()]"
+    wait = """
+import time
+from pathlib import Path
+class Wait(electra_nb.reports.doctor.Callback):
+    def before_fit(self):
+        while not Path('go').exists(): time.sleep(.05)
+cbs = [Wait()]
+"""
     assert other('warm', steps=5)[0]==0
-    pids = [r.start('both', slow) for r in (runs,other)]
+    pids = [r.start('both', wait) for r in (runs,other)]
+    wait_for(lambda: any('another process' in r.said.read_text() for r in (runs,other) if r.said.exists()))
+    (runs.tmp/'go').touch()
     ends = [r.end() for r in (runs,other)]
     other.p.stdin.close()
     assert sorted(rc for rc,_ in ends)==[0,1], ends
@@ -278,8 +294,12 @@ def test_same_instant(runs):
 @pytest.mark.parametrize('sig', ['SIGTERM','SIGINT','SIGHUP','SIGUSR1'])
 def test_signals_save(runs, sig):
     "Each signal that asks for the end: the step is finished, saved, and the run ends bit-equal when it goes on."
-    slow = "import time\nclass Slow(electra_nb.reports.doctor.Callback):\n    def after_step(self): time.sleep(.05)\ncbs = [Slow()]\nimport signal\nfor s in (signal.SIGINT,signal.SIGTERM,signal.SIGHUP,signal.SIGUSR1): signal.signal(s, signal.default_int_handler if s==signal.SIGINT else signal.SIG_DFL)"
-    pid = runs.start(sig, slow)
+    heed = """
+import signal
+for s in (signal.SIGTERM,signal.SIGHUP,signal.SIGUSR1): signal.signal(s, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+    pid = runs.start(sig, heed+slow(.05))
     wait_for(lambda: (runs.tmp/sig/'log.jsonl').exists() and (runs.tmp/sig/'log.jsonl').stat().st_size)
     os.kill(pid, getattr(signal, sig))
     rc,said = runs.end()
@@ -289,16 +309,23 @@ def test_signals_save(runs, sig):
 
 def test_second_signal(runs):
     "A second Ctrl-C does not wait for the step."
-    slow = "import signal, time\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nclass Slow(electra_nb.reports.doctor.Callback):\n    def after_step(self):\n        if self.learn.steps.done==7: time.sleep(60)\ncbs = [Slow()]"
-    pid = runs.start('twice', slow)
+    stuck = """
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Stuck(electra_nb.reports.doctor.Callback):
+    def after_step(self):
+        if self.learn.steps.done==7:
+            time.sleep(120)
+            os._exit(3) # nobody heard
+cbs = [Stuck()]
+"""
+    pid = runs.start('twice', stuck)
     wait_for(lambda: (runs.tmp/'twice'/'log.jsonl').exists() and '"step": 6' in (runs.tmp/'twice'/'log.jsonl').read_text())
     time.sleep(.3)
-    start = time.time()
     os.kill(pid, signal.SIGINT)
     time.sleep(.3)
     os.kill(pid, signal.SIGINT)
-    rc,_ = runs.end()
-    assert rc==130 and time.time()-start<30
+    assert runs.end()[0]==130
     assert runs('twice')[0]==0
     same(runs, 'twice')
 

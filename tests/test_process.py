@@ -109,7 +109,8 @@ def test_signals(tmp, sig, code):
     "A signal finishes the step, saves, says how to go on, and sets the exit code."
     name = f'signal{code}'
     cmd = f"electra_pretrain --corpus texts.txt --out {name} --steps 100000 --bs 4 --max_len 32 --log_every 5 --save_every 100000 --device cpu".split()
-    p = subprocess.Popen([str(Path(sys.executable).parent/cmd[0]), *cmd[1:]], cwd=tmp, env=env(tmp), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    heed = lambda: signal.signal(sig, signal.SIG_DFL) # a job in the background of a shell ignores Ctrl-C
+    p = subprocess.Popen([str(Path(sys.executable).parent/cmd[0]), *cmd[1:]], cwd=tmp, env=env(tmp), preexec_fn=heed, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     end = time.time()+120
     while time.time()<end and not ((tmp/name/'log.jsonl').exists() and (tmp/name/'log.jsonl').stat().st_size): time.sleep(.05)
     p.send_signal(sig)
