@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from ..core.files import hash_texts
 from .docstrings import library_docs
 from .hub import corpora, hub_corpus, is_saved, is_table, saved_corpus, table_corpus
-from .reading import Continued, suffixes
+from .folders import suffixes
+from .reading import Continued
 from .sources import Corpus, file_corpus, iterable_corpus
 from functools import partial
 from pathlib import Path

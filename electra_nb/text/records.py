@@ -9,7 +9,8 @@ __all__ = ['need_text', 'jsonl_docs', 'table_docs', 'parquet_docs', 'read_docs',
 import csv, json, pyarrow as pa, pyarrow.parquet as pq, re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from .reading import check_unpacked, explain_damage, file_kind, max_record, openers, read_lines, text_docs
+from .folders import file_kind
+from .reading import check_unpacked, explain_damage, max_record, openers, read_lines, text_docs
 from itertools import chain, islice
 from pathlib import Path
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ..core.cache import remembered_hash
 from ..core.commands import logger
 from ..core.files import hash_texts
-from .reading import file_kind, find_files, left_out
+from .folders import file_kind, find_files, left_out
 from .records import need_text, read_docs, text_bytes
 from itertools import chain, count
 from pathlib import Path

@@ -189,9 +189,8 @@ def coverage_report(
     ids = [i for l in line_encoder(tok)(lines) for i in l]
     n_words = sum(len(l.split()) for l in lines)
     unk_share = ids.count(tok.unk_token_id)/max(1, len(ids))
-    pieces_per_word = len(ids)/max(1, n_words)
     lost = _accents_lost('\n'.join(lines), tok.backend_tokenizer.normalizer)
-    return dict(tokens=len(ids), unk_share=unk_share, pieces_per_word=pieces_per_word, accents_lost=lost)
+    return dict(tokens=len(ids), unk_share=unk_share, pieces_per_word=len(ids)/max(1, n_words), accents_lost=lost)
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #edf75b87
 def warn_misfit(

@@ -8,7 +8,8 @@ __all__ = ['named_file', 'piped_lines', 'candidates', 'json_lines', 'file_rows',
 # %% ../../nbs/9_zero_shot/05_texts.ipynb #fd834752
 import errno, json, os, sys
 from collections.abc import Iterable, Iterator
-from ..text.reading import file_kind, read_lines, suffixes
+from ..text.folders import file_kind, suffixes
+from ..text.reading import read_lines
 from ..text.records import read_docs
 from pathlib import Path
 
