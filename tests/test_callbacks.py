@@ -72,3 +72,4 @@ def test_learner_refuses(plain):
     with pytest.raises(ValueError, match='open_run'): plain.export()
     with pytest.raises(ValueError, match='fill-mask'): plain.predict('The boats come back.')
     with pytest.raises(ValueError, match='show_results'): Interpretation.from_learner(plain)
+    assert not plain.lock.locked() # else the next validation would wait for ever

@@ -17,7 +17,6 @@ from .device import LossesToHost, SmoothLoss, TableLearner, compile_cbs, pick_de
 import fastai.callback.schedule # chkstyle: ignore (gives `Learner` its `lr_find`)
 import fastai.callback.progress # chkstyle: ignore (gives `Learner` its bar, and `no_bar`)
 import fastai.callback.hook # chkstyle: ignore (gives `Learner` its `summary`)
-from contextlib import contextmanager
 from fastai.basics import DataLoaders
 from fastai.callback.training import GradientAccumulation
 from functools import partial
@@ -64,11 +63,10 @@ class PretrainLearner(TableLearner):
     def tta(self, *args, **kwargs):
         raise ValueError("tta averages predictions for changed copies of an item, and a pre-training predicts nothing that could be averaged")
 
-    @contextmanager
-    def loss_not_reduced(self):
+    def get_preds(self, *args, with_loss=False, **kwargs):
+        if not with_loss: return super().get_preds(*args, **kwargs)
         raise ValueError("the loss of a pre-training belongs to tokens, not to rows, so there is no Interpretation: "
             "look at show_results, or at recorder.plot_towers")
-        yield
 
 # %% ../../nbs/4_training/09_learner.ipynb #29547d3d
 def pretrain_learner(
