@@ -34,13 +34,16 @@ def write_answers(
     known,written = out/'models.json',[]
     by = read_json(known) if known.is_file() else {}
     for s,split in data.task.splits.items():
-        file = split.submission_file
-        if not file or s not in data.splits or by.get(file)==model.name: continue
-        act = predict_rows(model, data.splits[s], device)
+        file,rows = split.submission_file,data.splits.get(s)
+        if not file or rows is None: continue
+        source = dict(model=model.name, rows=rows.fingerprint())
+        if by.get(file)==source and (out/file).is_file(): continue
+        act = predict_rows(model, rows, device)
         out.mkdir(parents=True, exist_ok=True)
         atomic_file(out/file, answer_file(data.task, kind_of(data.task).to_labels(act)))
         written.append(file)
-        atomic_file(known, json.dumps({**by, **dict.fromkeys(written, model.name)}, indent=1))
+        by[file] = source
+        atomic_file(known, json.dumps(by, indent=1))
     return written
 
 # %% ../../nbs/7_study/02_submission.ipynb #0d1e9cd9
