@@ -21,7 +21,6 @@ from ..tasks.kinds import kind_of
 from ..tasks.rows import TaskData
 from ..tasks.loading import in_layout, load_task, read_split
 from ..tasks.own import own_rows, tell_overlap
-from ..tasks.settings import FinetuneConfig
 from ..tasks.results import plot_confusion, top_losses as _top_losses
 from ..tasks.learner import task_features, task_learner
 from ..training.device import pick_device
@@ -152,9 +151,8 @@ def learner(self:Study,
 ) -> Learner:
     "The best model with the rows of its task, ready for `show_results`, `top_losses`, `plot_confusion`, `fit`."
     folder = self.models(task, start)[0]
-    name,_,saved = saved_task(folder)
+    name,_,cfg = saved_task(folder)
     data = self.rows_of(name)
-    cfg = FinetuneConfig(**{**read_json(self.out/'study.json')['recipe'], 'max_len':saved.max_len})
     model = kind_of(data.task).load(folder, cfg.dropout, cfg.attention_dropout)
     with quiet_hf(): tok = encoder_tokenizer(folder) # as in `predict_rows`
     learn = task_learner(data, task_features(data, tok, cfg), model.electra, cfg, device=self.device)
