@@ -60,7 +60,8 @@ def settle(self:Answer, splits:dict) -> Task:
 # %% ../../nbs/6_tasks/37_answer.ipynb #19ebad86
 def _pair(p):
     "A question and its context, from a dictionary or as they are."
-    return (p['question'],p['context']) if isinstance(p, dict) and p.keys()>={'question','context'} else p
+    named = {str(k).lower():v for k,v in p.items()} if isinstance(p, dict) else {}
+    return (named['question'],named['context']) if named.keys()>={'question','context'} else p
 
 @patch
 def rows_of(self:Answer, pairs) -> QuestionRows:

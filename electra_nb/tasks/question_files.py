@@ -89,7 +89,8 @@ def mrqa_rows(
     table:Table, # the lines of the file, with the columns `context` and `qas`
 ) -> Iterator[tuple]: # as `squad_rows`
     "The questions of a file in MRQA's format."
-    for where,context,qas in zip(table.locations, *(table.columns[k] for k in ('context','qas'))):
+    columns = {k.lower():v for k,v in table.columns.items()}
+    for where,context,qas in zip(table.locations, columns['context'], columns['qas']):
         if context is None and qas is None: continue # the header
         line = {k:v for k,v in dict(context=context, qas=qas).items() if v is not None}
         need_text(line, 'context', where)

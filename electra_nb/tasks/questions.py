@@ -125,7 +125,8 @@ def question_rows(
 ) -> QuestionRows:
     "The questions of a table, with their answers."
     rows,lost,seen = [],{},set()
-    for where,key,question,context,*cell in (mrqa_rows if 'qas' in table.columns else table_questions)(table):
+    rows_in = mrqa_rows if 'qas' in map(str.lower, table.columns) else table_questions
+    for where,key,question,context,*cell in rows_in(table):
         if key in seen: raise ValueError(f"{where}: the id {key!r} is there twice: each question needs its own")
         seen.add(key)
         accepted,first = _cell(cell[0], context, where) if cell else (None,None)
