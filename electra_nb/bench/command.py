@@ -137,7 +137,7 @@ def bench(
     threads:int=1, # CPU threads; with more than one wall time is measured instead of processor time
 ) -> dict: # what is written to the file
     "Measure the speed of pre-training on this machine."
-    device,rounds,out = pick_device(device),rounds or (5 if quick else 11),Path(out)
+    device,rounds,out = pick_device(device),rounds or (5 if quick else 11),Path(out).expanduser()
     recipe = make_recipe(size, objective=objective, bs=bs or (16 if device=='cpu' else None), max_len=max_len, threads=threads)
     if out.is_dir(): raise ValueError(f"out={str(out)!r} is a folder: name a file such as results/bench.json")
     texts = sample_texts(get_corpus(corpus), 2_000_000 if quick else 10_000_000)
