@@ -97,13 +97,13 @@ def read_json(
 
 # %% ../../nbs/0_core/01_files.ipynb #3d97cfdd
 def _object(line):
-    try: d = json.loads(line)
+    try: d = json.loads(line.strip() or '{}')
     except (ValueError,RecursionError): return None
     return d if isinstance(d, dict) else None
 
 def read_objects(
     path:str, # file with one JSON object a line; need not exist
-) -> list: # a dictionary for each line, None for a line that holds none
+) -> list: # a dictionary for each line, empty for a blank line, None for a line that holds none
     "The lines of a file of records."
     if not Path(path).exists(): return []
     return list(map(_object, Path(path).read_text(encoding='utf-8', errors='replace').splitlines()))

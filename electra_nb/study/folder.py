@@ -81,7 +81,7 @@ def read_ledger(
     n_whole = path.read_bytes().count(b'\n') if path.exists() else 0
     if None in lines[:n_whole]:
         raise ValueError(f"{path.name}:{lines.index(None)+1} is no JSON object: mend or delete this line, and the same call goes on")
-    return [l for l in lines if l is not None]
+    return [l for l in lines if l]
 
 # %% ../../nbs/7_study/03_folder.ipynb #3b015602
 def check_rows(
