@@ -165,8 +165,9 @@ def slip_words(
 ) -> str: # two lines; one if none was found; empty if there were no sentences
     "What was found, in words."
     if not hunt.n: return ''
-    said = (f"One word of {f'each of {hunt.n} held-out sentences' if hunt.n!=1 else 'a held-out sentence'} was replaced by another: "
-        f'in {hunt.found} of them it is the most suspicious word (by chance {hunt.chance:.0f}).')
+    if hunt.n==1: what,where = 'a held-out sentence',f"it is{'' if hunt.found else ' not'}"
+    else: what,where = f'each of {hunt.n} held-out sentences',f"in {hunt.found or 'none'} of them it is"
+    said = f'One word of {what} was replaced by another: {where} the most suspicious word (by chance {hunt.chance:.0f}).'
     if not hunt.example: return said
     worst = max(w.suspicion for w in hunt.example.words)
     return f'{said} The clearest:\n  {plain_text(replace(hunt.example, threshold=worst-1e-9))}'
