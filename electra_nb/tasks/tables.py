@@ -4,13 +4,14 @@
 
 # %% auto #0
 __all__ = ['readers', 'Table', 'need_columns', 'csv_records', 'tsv_records', 'read_csv', 'read_jsonl', 'name_labels',
-           'from_memory', 'read_parquet', 'read_table']
+           'from_memory', 'read_parquet', 'read_saved', 'read_table']
 
 # %% ../../nbs/6_tasks/02_tables.ipynb #d379b62f
 import csv, json, os, re
 import pyarrow as pa, pyarrow.parquet as pq
 from collections import Counter
 from dataclasses import dataclass
+from ..text.hub import is_saved
 from ..text.reading import check_unpacked, read_lines
 from itertools import chain
 from pathlib import Path
@@ -165,18 +166,27 @@ def read_parquet(path:Path) -> Table:
     for k,words in _parquet_names(table).items(): columns[k] = name_labels(columns[k], words)
     return from_memory(columns, path.name)
 
+# %% ../../nbs/6_tasks/02_tables.ipynb #45b34bbf
+def read_saved(path:Path) -> Table:
+    "Read a folder that `save_to_disk` wrote."
+    from datasets import load_from_disk
+    splits = sorted(p.name for p in path.iterdir() if is_saved(p))
+    if splits: raise ValueError(f"{path} holds {len(splits)} split(s): name the folder of one, such as {path/splits[-1]}")
+    return from_memory(load_from_disk(str(path)), path.name)
+
 # %% ../../nbs/6_tasks/02_tables.ipynb #011843ae
 readers = {'.csv':read_csv, '.tsv':read_csv, '.jsonl':read_jsonl, '.parquet':read_parquet}
 def _known(readers): return f"{', '.join([*readers][:-1])} or {[*readers][-1]} file"
 
 def read_table(
-    source, # path of a file (all but .parquet may be compressed), a data frame, a `datasets.Dataset`, or a dictionary of columns
+    source, # path of a file (all but .parquet may be compressed), or a data frame, `datasets.Dataset` (saved too), dictionary of columns
     readers:dict=readers, # ending of a file's name -> function from path to `Table`
 ) -> Table: # `source`, if it is one
     "Read rows from a file or from memory."
     if isinstance(source, Table): return source
     if not isinstance(source, (str,os.PathLike)): return from_memory(source)
     path = Path(source).expanduser()
+    if is_saved(path): return read_saved(path)
     reader = next((readers[s] for s in map(str.lower, path.suffixes[::-1]) if s in readers), None)
     if not path.is_file(): raise FileNotFoundError(f"no file {str(source)!r}: labelled rows are read from a {_known(readers)}")
     if reader is None: raise ValueError(f"{source}: a table is a {_known(readers)}")
