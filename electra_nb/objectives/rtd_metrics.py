@@ -170,7 +170,7 @@ def log_frequency(
     unigram:Tensor, # (v,) frequency of each id
 ) -> Tensor: # (v,)
     "Logarithms of frequencies; ids that never occur get half of the smallest one."
-    return unigram.clamp(min=unigram[unigram>0].min()/2).log()
+    return unigram.clamp(min=unigram.where(unigram>0, 1.).min()/2).log()
 
 # %% ../../nbs/3_objectives/06_rtd_metrics.ipynb #0424c732
 def half_precision(
