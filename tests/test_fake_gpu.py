@@ -113,7 +113,8 @@ def fake_learner(**own):
     return learn,learn.dls.train.one_batch(),learn.dls.valid.one_batch()
 
 others = dict(word=dict(mask_unit='word'), span=dict(mask_unit='span'), falling=dict(final_mask_prob=.1),
-    untied=dict(tie='none'), tied=dict(tie='all'), disentangled=dict(tie='disentangled'), unpadded=dict(unpad=True), small=dict(generator_size=.5), rates=dict(generator_lr=1e-3))
+    untied=dict(tie='none'), tied=dict(tie='all'), disentangled=dict(tie='disentangled'), unpadded=dict(unpad=True),
+    small=dict(generator_size=.5), rates=dict(generator_lr=1e-3))
 cases = {**{o:dict(objective=o) for o in objectives}, **others}
 
 @pytest.mark.parametrize('case', cases)
