@@ -166,7 +166,9 @@ def _gain_sentence(r, n_tasks):
     adjusted = f', adjusted for {n_tasks} tasks' if n_tasks>1 else ''
     note = f"; {r['note']}" if r['note'] else ''
     p = 'p < 0.001' if r['p_adjusted']<.001 else f"p = {r['p_adjusted']:.3f}"
-    return f"{r['task']}: pre-training adds {r['difference']:.1f} points ({interval}; {p}{adjusted}){note}"
+    gain = f"pre-training {'adds' if r['difference']>0 else 'costs'} {abs(r['difference']):.1f} points"
+    if r['p_adjusted']>=.05: gain = f"whether pre-training helps is not certain, {r['difference']:+.1f} points"
+    return f"{r['task']}: {gain} ({interval}; {p}{adjusted}){note}"
 
 # %% ../../nbs/7_study/07_runs.ipynb #17c3d1de
 def log_summary(study:Study) -> None:
