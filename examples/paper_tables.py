@@ -1,11 +1,11 @@
 """The paper's comparison of objectives (Table 5, Figure 3) at size `tiny`: one line of JSON a run.
 
-    python paper_tables.py TEXT SENTENCES PAIRS OUT --conditions electra mlm --seeds 0 1 2 3 4
+    python paper_tables.py TEXT DATA OUT --conditions electra mlm --seeds 0 1 2 3 4
 
 TEXT: a plain text, paragraphs in lines, an empty line between documents; the first 20 million characters train, the
-next 2 million give the sentences of the word-order task. SENTENCES: a folder with MR/ and SUBJ/, each with train.tsv
-and test.tsv (columns text, label). PAIRS: Zorro's pairs, .jsonl. Runs that OUT has already are left out, so the same
-command goes on where it was stopped.
+next 2 million give the sentences of the word-order task. DATA has sentences/{MR,SUBJ}/{train,test}.tsv (columns text,
+label), glue/SST-2, tagging/chunk and grammar/zorro.jsonl.xz. Tasks that OUT has already are left out, so the same
+command goes on where it was stopped, and with other --tasks it adds lines for the same runs, which are trained again.
 """
 import argparse, json, shutil, time, torch
 import numpy as np
@@ -16,13 +16,17 @@ from electra_nb import pretrain
 from electra_nb.objectives.table import objective_of
 from electra_nb.tasks.builtin import word_order_task
 from electra_nb.tasks.encoders import encoder_tokenizer, load_encoder, random_encoder
+from electra_nb.tasks.glue import parse_tasks
+from electra_nb.tasks.kinds import kind_of
 from electra_nb.tasks.labels import table_task
 from electra_nb.tasks.learner import dev_predictions, fit_task, task_features, task_learner
+from electra_nb.tasks.loading import load_files
 from electra_nb.tasks.settings import finetune_config
 from electra_nb.text.reading import read_lines
 from electra_nb.training.folder import versions
 from electra_nb.zero_shot.pairs import pair_wins, read_pairs
 from electra_nb.zero_shot.towers import load_scorer, objective_towers, untrained
+from does_pretraining_help import glue, glue_folder
 from functools import partial
 from pathlib import Path
 
@@ -59,25 +63,41 @@ def sentence_task(folder, name, n_train=None):
     data = table_task(train.head(n_train or len(train)), dev=test, text='text', label='label', name=name.lower())
     return replace(data, name=data.name if n_train is None else f'{data.name}_{n_train}')
 
-def make_tasks(text, sentences):
-    "The tasks, and how many times each passes over its training rows."
-    order = word_order_task(documents(text, 20_000_000, 22_000_000))
-    tasks = [order, sentence_task(sentences, 'SUBJ'), sentence_task(sentences, 'SUBJ', 200), sentence_task(sentences, 'MR')]
-    return [(t, 30. if t.name.endswith('_200') else 3.) for t in tasks]
+def glue_task(data, home, name):
+    "SST-2 with 10,000 training rows."
+    [(name,files)] = parse_tasks(glue[name])
+    return load_files(name, str(glue_folder(data, home)), files)
+
+def make_tasks(text, data, home, names):
+    "The tasks of these names."
+    sentences = partial(sentence_task, data/'sentences')
+    known = dict(word_order=lambda: word_order_task(documents(text, 20_000_000, 22_000_000)),
+        subj=lambda: sentences('SUBJ'), subj_200=lambda: sentences('SUBJ', 200), mr=lambda: sentences('MR'),
+        sst2=lambda: glue_task(data, home, 'sst2'), chunk=lambda: load_files('chunk', str(data/'tagging')))
+    return [known[name]() for name in names]
 
 def bits(right): return np.packbits(np.asarray(right, dtype=bool)).tobytes().hex()
 
+def answers(kind, rows, pred):
+    "The score on a task, and what each row adds to it."
+    if kind.task.kind!='tag':
+        right = pred==rows.labels
+        return dict(accuracy=round(100*right.mean(), 3), rows=len(right), right=bits(right))
+    metric = kind.task.metrics[0]
+    sums = kind.sums(metric, rows.tags, [kind.words_of(p) for p in pred])
+    return {metric:round(kind.score(rows, pred)[metric], 3), 'rows':len(sums), 'sums':sums.astype(np.uint8).tobytes().hex()}
+
 def fine_tune(start, tok, tasks, seed):
-    "Accuracy on each task, and which rows were right; `start()` gives a fresh encoder."
+    "The score on each task, and what each row adds to it; `start()` gives a fresh encoder."
     out = {}
-    for data,epochs in tasks:
+    for data in tasks:
         encoder = start()
-        cfg = finetune_config(encoder.config, epochs=epochs)
+        max_len = min(data.task.max_len, encoder.config.max_position_embeddings)
+        cfg = finetune_config(encoder.config, max_len=max_len, epochs=30. if data.name.endswith('_200') else 3.)
         feats = task_features(data, tok, cfg)
         learn = task_learner(data, feats, encoder, cfg, seed)
         fit_task(learn, cfg)
-        right = dev_predictions(learn)[1]==feats['dev'].rows.labels
-        out[data.name] = dict(accuracy=round(100*right.mean(), 3), rows=len(right), right=bits(right))
+        out[data.name] = answers(kind_of(data.task), data.splits['dev'], dev_predictions(learn)[1])
     return out
 
 def some_pairs(path, n=40):
@@ -103,7 +123,8 @@ def last_evaluation(run):
 def measure(run, tune, pairs, seed, at_random):
     "What a run is worth; `tune(start, tok)` gives its scores on tasks, and if wanted those of a random start."
     tok = encoder_tokenizer(run)
-    found = dict(evaluation=last_evaluation(run), tasks=tune(lambda: load_encoder(run), tok), pairs=ask_pairs(run, pairs, seed))
+    found = dict(evaluation=last_evaluation(run), tasks=tune(lambda: load_encoder(run), tok))
+    if pairs: found['pairs'] = ask_pairs(run, pairs, seed)
     if not at_random: return found
     def fresh():
         torch.manual_seed(seed)
@@ -126,20 +147,30 @@ def add_line(path, record):
     with path.open('a') as f: f.write(line+'\n')
     print(line[:200], flush=True)
 
+def tasks_done(path):
+    "(condition, seed, steps) -> names of the tasks that it has been scored on."
+    found = defaultdict(set)
+    for r in map(json.loads, path.read_text().splitlines() if path.exists() else ()):
+        found[r['condition'],r['seed'],r['steps']].update(r['tasks'])
+    return found
+
 if __name__=='__main__':
     ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])
-    for word in ('text','sentences','pairs','out'): ask.add_argument(word)
+    for word in ('text','data','out'): ask.add_argument(word, type=Path)
     ask.add_argument('--conditions', nargs='+', default=list(conditions), choices=list(conditions))
+    ask.add_argument('--tasks', nargs='+', default=['word_order','subj','subj_200','mr','sst2','chunk'])
     ask.add_argument('--seeds', nargs='+', type=int, default=[0,1,2,3,4])
     ask.add_argument('--steps', type=int, default=4500)
-    ask.add_argument('--home', default='paper_runs', help='folder for runs under way')
+    ask.add_argument('--home', type=Path, default=Path('paper_runs'), help='folder for runs under way')
     a = ask.parse_args()
     torch.set_num_threads(1)
-    text = write_part(a.text, 20_000_000, a.home)
-    out,tasks,pairs = Path(a.out),make_tasks(a.text, a.sentences),some_pairs(a.pairs)
-    done = {(r['condition'],r['seed'],r['steps']) for r in map(json.loads, out.read_text().splitlines())} if out.exists() else set()
+    text,done = write_part(a.text, 20_000_000, a.home),tasks_done(a.out)
+    known,pairs = make_tasks(a.text, a.data, a.home, a.tasks),some_pairs(a.data/'grammar/zorro.jsonl.xz')
     for seed in a.seeds:
         for name in a.conditions:
-            if (name,seed,a.steps) in done: continue
+            key = name,seed,a.steps
+            tasks = [t for t in known if t.name not in done[key]]
+            if not tasks: continue
             about,tune = dict(condition=name, seed=seed, steps=a.steps),partial(fine_tune, tasks=tasks, seed=seed)
-            add_line(out, one_run(about, conditions[name], text, Path(a.home)/f'{name}-{seed}', tune, pairs, name=='electra'))
+            asked = pairs if not done[key] else ()
+            add_line(a.out, one_run(about, conditions[name], text, a.home/f'{name}-{seed}', tune, asked, name=='electra'))

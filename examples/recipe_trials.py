@@ -2,7 +2,8 @@
 
     python recipe_trials.py TEXT SENTENCES TAGGING PAIRS OUT --trials tiny vocab_2k … --seeds 0 1 2 3 4
 
-TEXT, SENTENCES, PAIRS: as in paper_tables.py. TAGGING: a folder with chunk/train.txt (CoNLL-2000), of which a tenth is scored.
+TEXT as in paper_tables.py. SENTENCES: a folder with MR/ and SUBJ/, each with train.tsv and test.tsv. TAGGING: a folder with
+chunk/train.txt (CoNLL-2000), of which a tenth is scored. PAIRS: pairs of Zorro, .jsonl.
 A trial has as many steps as take the CPU time of 4,500 steps of `tiny`; the first run of a trial measures that, in
 turns with `tiny`, and writes it beside OUT. Runs that OUT has already are left out.
 """
