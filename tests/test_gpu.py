@@ -1,13 +1,17 @@
-"""The step of a GPU, in shapes only. A fake tensor computes nothing and needs no GPU, but it has a device: an operation on tensors of
-two devices fails, and so does asking for a number, which on a GPU makes the host wait. The backward pass is PyTorch's and is left out."""
+"""What a GPU would refuse, found without one. First the step, in shapes only: a fake tensor computes nothing and needs no GPU, but it has a
+device: an operation on tensors of two devices fails, and so does asking for a number, which on a GPU makes the host wait; the backward pass
+is PyTorch's and is left out. Then whole runs on a GPU that is none (`pretend_gpu`)."""
 import json, traceback
 from contextlib import contextmanager
 
 import pytest, torch
+from fastai.callback.core import Callback
+from safetensors.torch import load_file
 from torch import nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from electra_nb import Study, evaluate_pairs, finetune, open_run, pretrain, score
 from electra_nb.core.tiny import tiny_text
 from electra_nb.finetuning import load_data
 from electra_nb.objectives.contract import Evaluate
@@ -19,6 +23,7 @@ from electra_nb.tasks.settings import finetune_config
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.text.corpus import get_corpus
 from electra_nb.text.tokenizer import tiny_tokenizer
+from pretend_gpu import pretend_gpu
 
 class Copies(TorchDispatchMode):
     "Notes copies between host and device."
@@ -153,3 +158,72 @@ def test_finetuning(kind, tmp_path):
         copies.seen.clear()
         step(learn, batch)
         assert not copies.seen, copies.seen[0]
+
+# Whole runs
+
+docs = [f'{d} {i}' for i in range(20) for d in tiny_text.split('\n\n')]
+short = dict(corpus=docs, steps=6, bs=4, max_len=32, eval_every=3, eval_batches=2, log_every=2, save_every=4, threads=1, resume='auto')
+same = dict(precision='fp32', unpad=False, sampler='gumbel') # what a CPU does in another way by itself
+
+def weights(run): return {f'{p.parent.name}.{k}':v for p in sorted(run.glob('*/model.safetensors')) for k,v in load_file(p).items()}
+def equal(a, b):
+    a,b = weights(a),weights(b)
+    return len(a)>20 and a.keys()==b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+class StopAt(Callback):
+    "Ask for the end after a step, as a signal does."
+    order = 40
+    def after_step(self):
+        if self.learn.steps.done==4: self.learn.save_steps.reason = 'test'
+
+def test_pretended():
+    "What the GPU that is none refuses."
+    with pretend_gpu():
+        x,layer = torch.ones(4, device='cuda'),torch.nn.Linear(4, 4).to('cuda')
+        assert x.device.type==layer(x).device.type==layer.weight.device.type=='cuda' and x.cpu().device.type=='cpu'
+        with pytest.raises(RuntimeError, match='same device'): x+torch.ones(4)
+        with pytest.raises(RuntimeError, match='same device'): layer(torch.ones(4))
+        with pytest.raises(TypeError, match='NumPy'): x.numpy()
+        assert x.sum().item()==4 and x.cpu().numpy().sum()==4
+    assert x.device.type=='cpu'
+
+@pytest.fixture(scope='module')
+def home(tmp_path_factory):
+    "A folder with a run on a CPU."
+    home = tmp_path_factory.mktemp('gpu')
+    pretrain(**short, **same, device='cpu', cache=home/'cache', out=home/'cpu')
+    return home
+
+def test_whole_run(home):
+    "A run that is stopped and resumed on a GPU has the weights of the one on a CPU; it can be opened, and resumed on a CPU."
+    own = dict(short, **same, cache=home/'cache')
+    with pretend_gpu():
+        for cbs in ([StopAt()],[]): pretrain(**own, device='cuda', out=home/'gpu', cbs=cbs)
+        learn = open_run(home/'gpu', corpus=docs, cache=home/'cache')
+        learn.validate()
+        learn.show_results()
+        pretrain(**own, device='cuda', out=home/'both', cbs=[StopAt()])
+    assert {'report.html','samples.jsonl','README.md'}<={p.name for p in (home/'gpu').iterdir()} and equal(home/'cpu', home/'gpu')
+    pretrain(**own, device='cpu', out=home/'both')
+    assert equal(home/'cpu', home/'both')
+
+runs = {o:dict(objective=o, precision='fp32') for o in ('sas','electric','two_stage')}
+runs.update(bf16=dict(precision='bf16'), fp16=dict(precision='fp16', accumulate=2), unpadded=dict(unpad=True))
+
+@pytest.mark.parametrize('name', runs)
+def test_other_runs(home, name):
+    "Other objectives, 16-bit numbers, and without padding."
+    with pretend_gpu(): pretrain(**short, **runs[name], device='cuda', cache=home/'cache', out=home/name)
+    assert (home/name/'report.html').exists()
+
+def test_after_it(home):
+    "Fine-tuning, predictions and scores."
+    rows,pairs = home/'rows.csv',home/'pairs.jsonl'
+    rows.write_text('text,label\n'+''.join(f'the {w} runs {i},{w}\n' for i in range(30) for w in ('river','boat')))
+    pairs.write_text(json.dumps(dict(sentence_good='the river runs', sentence_bad='river the runs'))+'\n')
+    with pretend_gpu():
+        finetune(home/'cpu', data=str(rows), epochs=1, runs=2, baseline=True, out=home/'study', device='cuda')
+        study = Study(home/'study')
+        assert len(study.predict(['the river runs']))==1 and study.evaluate(str(rows))['accuracy']>0
+        assert len(score(home/'cpu', ['the river runs','the sea']))==2
+        for by in ('generator','discriminator'): evaluate_pairs(home/'cpu', pairs, by)
