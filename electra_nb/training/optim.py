@@ -79,7 +79,8 @@ def clip_and_adam(
     hypers:Tensor, # (groups, 6) learning rate, weight decay, 1-beta1, 1-beta2, eps, largest norm of all gradients
 ) -> Tensor: # norm of all gradients before clipping
     "Clip and update like `ElectraAdam`, but leave the gradients as they are."
-    norm = nn.utils.get_total_norm([g for _,grads,*_ in groups for g in grads])
+    norms = torch._foreach_norm([g for _,grads,*_ in groups for g in grads])
+    norm = torch.linalg.vector_norm(torch.stack(norms)) # `get_total_norm` in words that the compiler of PyTorch 2.10 understands
     with torch.no_grad():
         for tensors,row in zip(groups, hypers.unbind()): _adam(tensors, row, norm)
     return norm
