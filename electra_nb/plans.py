@@ -62,7 +62,7 @@ def rows(self:Plan) -> list: # (name, value) in words
     out['will be read'] = f'{amount(self.tokens_read)} tokens; the text {_known(self.times_read, _times)}'
     spent = '' if self.share is None else f', {self.share:.2%} of what the paper spent on {self.size!r}'
     out['computing'] = f'{self.flops:.2e} operations{spent}'
-    out["the paper's curve"] = 'no promise' if self.glue is None else f'GLUE {self.glue:.1f} (dev, mean of 8 tasks)'
+    out["the paper's curve"] = 'no figure for such a run' if self.glue is None else f'GLUE {self.glue:.1f} (dev, mean of 8 tasks)'
     prepared = _known(self.data_bytes, lambda n: amount(n, size_units))
     out['disk'] = f'checkpoints {amount(self.checkpoint_bytes, size_units)}, prepared text {prepared}'
     bound = 'at least, besides the libraries' if self.device=='CPU' else 'at its peak'

@@ -198,7 +198,7 @@ def shown(self:Tag, feats:TagFeatures, batch:tuple, max_n:int, **columns) -> pd.
     def tagged(i, ys): return TaggedText.of(words(i), self.words_of(ys[:len(words(i))]), bool(self.task.scheme))
     answers = dict(target=batch[-1].clamp(min=0), **columns)
     columns = {k:[tagged(i, ys.tolist()) for i,ys in enumerate(v[:max_n])] for k,v in answers.items()}
-    return pd.DataFrame(columns)
+    return pd.DataFrame(columns, dtype=object) # as they are: a column of strings would lose the pieces
 
 # %% ../../nbs/6_tasks/24_tag.ipynb #4399a1dc
 @patch
