@@ -180,4 +180,5 @@ option_groups = dict(Objective='objective (objectives.table)', VocabConfig='voca
     SampleConfig='sampling (objectives.sampling)', LossConfig='loss (objectives.rtd)')
 option_groups |= dict(StageConfig='stages (objectives.two_stage)', AdversarialConfig='reward (objectives.adversarial)',
     OptimConfig='optimizer (training.optim)', TrainConfig='training (training.steps)')
-for c in all_leaves: option_groups.setdefault(c.__name__, f"{c.__name__.removesuffix('Config').lower()} ({c.__module__.removeprefix('electra_nb.')})")
+def _title(c): return f"{c.__name__.removesuffix('Config').lower()} ({c.__module__.removeprefix('electra_nb.')})"
+for c in all_leaves: option_groups.setdefault(c.__name__, _title(c))

@@ -182,7 +182,8 @@ def finish_run(
     for name,tower in learn.model.parts.items():
         if not done or verify_folder(out/name): atomic_folder(out/name, partial(save_tower, tower, tok=tok))
     write_facts(run)
-    if not done or not (out/'README.md').exists(): attempt('the model card', lambda: atomic_file(out/'README.md', model_card(out, tok.mask_token)))
+    if not done or not (out/'README.md').exists():
+        attempt('the model card', lambda: atomic_file(out/'README.md', model_card(out, tok.mask_token)))
     note_end(out, 'finished', learn.steps.done)
     attempt('the diagnosis', lambda: logger.info(f'diagnosis: {diagnose(out).line()}'))
     save_run_report(out)

@@ -13,6 +13,7 @@ from ..text.batches import ExamplesDL
 from ..text.rows import gather_rows
 from ..text.tokenizer import line_encoder
 from fastcore.basics import patch
+from fastcore.meta import delegates
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../nbs/6_tasks/03_features.ipynb #d9c24bb9
@@ -136,20 +137,16 @@ batch_orders = dict(random=random_batches, length=length_batches)
 class FeaturesDL(ExamplesDL):
     "Batches `(ids, lens, n_a, y)` of labelled rows, as a fastai data loader; with `unpad` the positions of the tokens stand before `y`."
     kept = (*ExamplesDL.kept,'order') # arguments that a copy has too
+    @delegates(ExamplesDL)
     def __init__(self,
         examples:Features, # the rows
         bs:int=32, # rows in a batch (Table 7)
         n_batches:int=None, # batches in one pass; None: all rows once
-        seed:int=0, # order of the rows
-        shuffle:bool=True, # False: longest first
-        start:int=0, # number of the first batch of the next pass
-        device:str='cpu', # where batches go
-        prefetch:int=None, # batches to have ready in advance; None: 2 on a GPU, else 0
-        unpad:int=0, # hand out where the tokens are, in a multiple of so many positions; 0: don't
         order:str='random', # order of the rows: 'random' (original code), or 'length' for batches of similar length
+        **kwargs
     ):
         bs,n_batches = min(bs, len(examples)),n_batches or -(-len(examples)//bs)
-        super().__init__(examples, bs, n_batches, seed, shuffle, start, device, prefetch, unpad)
+        super().__init__(examples, bs, n_batches, **kwargs)
         self.order,self._pass = order,(None,None)
         self._sorted = np.argsort(-examples.lens, kind='stable')
 

@@ -130,7 +130,8 @@ def task_learner(
     kind,device = kind_of(data.task),torch.device(device)
     dls = task_loaders(data, feats, cfg, seed, device)
     model = kind.model(set_dropout(electra, cfg.dropout, cfg.attention_dropout), cfg).to(device)
-    learn = TaskLearner(dls, model, loss_func=task_loss(kind, feats['train'], cfg), metrics=kind.table_metrics(), **training_args(cfg, device))
+    loss,metrics = task_loss(kind, feats['train'], cfg),kind.table_metrics()
+    learn = TaskLearner(dls, model, loss_func=loss, metrics=metrics, **training_args(cfg, device))
     learn.recorder.smooth_loss,learn.cfg = SmoothLoss(),cfg
     return learn
 

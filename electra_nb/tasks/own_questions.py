@@ -8,7 +8,7 @@ __all__ = ['split_questions', 'question_task']
 # %% ../../nbs/6_tasks/39_own_questions.ipynb #392e6c2d
 from ..core.commands import logger
 from .answer import Answer
-from .held_out import check_valid, dev_split, text_core
+from .held_out import check_valid, dev_split, refuse_idle, text_core
 from .questions import QuestionRows
 from .rows import own_name, score_first, Split, split_sizes, TaskData
 from .squad import squad1
@@ -26,11 +26,6 @@ def split_questions(
     if not held.any(): raise ValueError(f"{rows.source} has one context, so none can be held out: pass more, or a file with dev=")
     return dict(train=rows.take(~held), dev=rows.take(held))
 
-# %% ../../nbs/6_tasks/39_own_questions.ipynb #b57a0029
-def _refuse(**options):
-    idle = [k for k,v in options.items() if v is not None]
-    if idle: raise ValueError(f"{', '.join(idle)} would have no effect on questions with answers in a context: leave it out")
-
 # %% ../../nbs/6_tasks/39_own_questions.ipynb #5e52cede
 def question_task(
     train:Table, # questions to train on
@@ -42,9 +37,10 @@ def question_task(
     **others, # `text`, `label`, `regression` and `group`, which have no meaning here
 ) -> TaskData:
     "Make a task of questions."
-    _refuse(**others)
+    refuse_idle('questions with answers in a context', others)
     check_valid(valid, dev)
-    task = replace(squad1, metrics=score_first(metric, squad1.metrics, 'questions'), folder='', splits={s:Split('', '') for s in ('train','dev')})
+    metrics,splits = score_first(metric, squad1.metrics, 'questions'),{s:Split('', '') for s in ('train','dev')}
+    task = replace(squad1, metrics=metrics, folder='', splits=splits)
     splits = {s:Answer(task).read(t) for s,t in dict(train=train, dev=dev, test=test).items() if t is not None}
     if dev is None: splits.update(split_questions(splits['train'], .1 if valid is None else valid))
     name,task = own_name(name or train.name, tasks),Answer(task).settle(splits)

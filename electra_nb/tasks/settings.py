@@ -62,7 +62,8 @@ def own_settings(
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #fd3d4520
 _aliases = dict(learning_rate='lr', num_train_epochs='epochs', n_epochs='epochs', max_steps='epochs', num_train_steps='epochs',
-    num_warmup_steps='warmup', warmup_steps='warmup', warmup_proportion='warmup', warmup_ratio='warmup', weight_decay='wd', weight_decay_rate='wd',
+    num_warmup_steps='warmup', warmup_steps='warmup', warmup_proportion='warmup', warmup_ratio='warmup',
+    weight_decay='wd', weight_decay_rate='wd',
     train_batch_size='bs', per_device_train_batch_size='bs', batch_size='bs', max_seq_length='max_len', max_length='max_len',
     group_by_length='batches', layerwise_lr_decay='layer_decay', max_grad_norm='clip', double_unordered='swap_pairs',
     adam_epsilon='eps', hidden_dropout_prob='dropout', num_trials='runs', n_runs='runs', task_names='tasks', model_name='model',

@@ -12,7 +12,7 @@ from dataclasses import replace
 from ..core.commands import logger
 from .conll import read_conll, read_conllu
 from .glue import tasks as glue_tasks
-from .held_out import check_valid
+from .held_out import check_valid, refuse_idle
 from .rows import own_name, score_first, Split, split_sizes, Task, TaskData
 from .spans import are_spans, refuse_odd_tag
 from .squad import question_tasks
@@ -119,15 +119,13 @@ def own_tag_task(
     test:Table=None, # more to score; they choose nothing
     text:str=None, # column of words; None: guess
     label:str=None, # column of tags; None: guess
-    regression:bool=None, # of no use for tags
     valid:float=None, # share held out where there is no dev, above 0 and up to 0.5; None: 0.1
     metric:str=None, # key of `tasks.tag_scores.tag_metrics`; None: entity F1 for spans, accuracy for word classes
     name:str=None, # for tables; None: that of the file
-    group:str=None, # of no use for tags
+    **others, # `regression` and `group`, which have no meaning here
 ) -> TaskData:
     "Make a task of tagged sentences."
-    for k,v in dict(regression=regression, group=group).items():
-        if v: raise ValueError(f"{k}={v!r} would have no effect: these rows have tags")
+    refuse_idle('words with tags', others)
     check_valid(valid, dev)
     train,dev,test = (t and with_last(t) for t in (train,dev,test))
     words,tags = choose_lists(train, text, label)
@@ -138,7 +136,8 @@ def own_tag_task(
     splits.update({s:known.read(t) for s,t in dict(dev=dev, test=test).items() if t is not None})
     if dev is None: splits = {**splits, **Tag(task).hold_out(splits['train'], valid or .1)}
     if len({t for ts in splits['train'].tags for t in ts})<2:
-        raise ValueError(f"{train.name}: all words have the same tag in {_place(tags)}, so there is nothing to learn: name another column with label=")
+        raise ValueError(f"{train.name}: all words have the same tag in {_place(tags)}, so there is nothing to learn: "
+            "name another column with label=")
     data = TaskData(own_name(name or train.name, {**glue_tasks, **question_tasks, **tag_tasks}), Tag(task).settle(splits), splits)
     logger.info(_found(data, words, tags))
     return data

@@ -114,7 +114,8 @@ def _log_stats(stats, n_valid, valid):
     shares = f"{stats['cut_off']:.1%} cut off, {stats['padding']:.1%} padding, {stats['unk']:.2%} [UNK]"
     logger.info(f'text: {size}; {shares}{seen}; {n_valid:,} rows held out')
     if stats['cut_off']>.5:
-        logger.info('more than half of the text is cut off, as a line that does not fit into its row is cut (original code): carry_overflow=True keeps it')
+        logger.info('more than half of the text is cut off, as a line that does not fit into its row is cut (original code): '
+            'carry_overflow=True keeps it')
     if n_valid>=32: return
     logger.info(f'few rows are held out, so the figures on them will be noisy; more text, or a larger share than valid={valid:g}, '
         'holds out more')

@@ -67,7 +67,8 @@ _others = {b'\x1f\x8b':('a gzip file','let its name end in .gz, or unpack it if 
 
 def _not_utf8(path, offset, head):
     return ValueError(f"{path}: byte {offset} is not UTF-8 text. If the file is text in another encoding, convert it, for example: "
-        f"iconv -f {_encoding(head) or 'latin-1'} -t utf-8 {shlex.quote(Path(path).name)} > converted.txt. If it is not text, leave it out.")
+        f"iconv -f {_encoding(head) or 'latin-1'} -t utf-8 {shlex.quote(Path(path).name)} > converted.txt. "
+        "If it is not text, leave it out.")
 
 def _check_head(path, head):
     "Refuse a file that is not UTF-8 text."

@@ -108,7 +108,8 @@ def _tokenizer_folder(path):
         tok = AutoTokenizer.from_pretrained(str(path), trust_remote_code=False, local_files_only=True)
     except Exception as e:
         why = ' '.join(str(e).split())[:200]
-        raise ValueError(f"no tokenizer in {path} ({type(e).__name__}: {why}). A tokenizer with code of its own is not loaded; pass its tokenizer.json or vocab.txt.") from None
+        raise ValueError(f"no tokenizer in {path} ({type(e).__name__}: {why}). A tokenizer with code of its own is not loaded; "
+            "pass its tokenizer.json or vocab.txt.") from None
     if (path/'tokenizer.json').is_file(): check_ids(path/'tokenizer.json')
     return tok
 
@@ -202,7 +203,8 @@ def warn_misfit(
         out.append(f"{unk:.0%} of the tokens are [UNK]: this vocabulary is not for this text. Train one (tokenizer=None) or "
             "choose another.")
     if lost>.005:
-        out.append(f"{lost:.1%} of the letters lose their accent or vowel sign. For a language in which these matter, pass strip_accents=False.")
+        out.append(f"{lost:.1%} of the letters lose their accent or vowel sign. "
+            "For a language in which these matter, pass strip_accents=False.")
     return out
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #cbf68360

@@ -54,14 +54,16 @@ class PretrainLearner(TableLearner):
     "A `Learner` for text without labels."
     n_labels = 0
     def __repr__(self):
-        return f'{type(self).__name__}: {self.objective.words}, {self.steps.done:,} steps done; show_results(), recorder.plot_towers(), validate()'
+        words = f'{type(self).__name__}: {self.objective.words}, {self.steps.done:,} steps done'
+        return f'{words}; show_results(), recorder.plot_towers(), validate()'
 
     def predict(self, *args, **kwargs):
         raise ValueError("predict gives an answer for a text, and a pre-training has learned none: look at show_results, fill a gap with "
             "transformers' pipeline('fill-mask', …), or train for a task with finetune")
 
     def tta(self, *args, **kwargs):
-        raise ValueError("tta averages predictions for changed copies of an item, and a pre-training predicts nothing that could be averaged")
+        raise ValueError("tta averages predictions for changed copies of an item, and a pre-training predicts nothing "
+            "that could be averaged")
 
     def get_preds(self, *args, with_loss=False, **kwargs):
         if not with_loss: return super().get_preds(*args, **kwargs)

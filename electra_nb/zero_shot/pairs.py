@@ -30,7 +30,8 @@ def _pair(row, where):
     for f in ('good','bad'):
         if isinstance(found[f], str) and found[f].strip(): continue
         raise ValueError(f"{where}: no sentence under {' or '.join(map(repr, _names[f]))}")
-    if found['phenomenon']==_mean: raise ValueError(f"{where}: {_mean!r} is the name of the last row of the table: give the phenomenon another")
+    if found['phenomenon']==_mean:
+        raise ValueError(f"{where}: {_mean!r} is the name of the last row of the table: give the phenomenon another")
     return Pair(found['good'], found['bad'], 'all' if found['phenomenon'] is None else str(found['phenomenon']))
 
 # %% ../../nbs/9_zero_shot/07_pairs.ipynb #1984a410

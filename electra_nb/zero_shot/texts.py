@@ -50,7 +50,8 @@ def candidates(
     texts = row.split('\t') if isinstance(row, str) else row
     good = isinstance(texts, (list,tuple)) and all(isinstance(t, str) and t.strip() for t in texts) and len(texts)>1
     if good: return list(texts)
-    raise ValueError(f"{where}: two candidates or more are needed, none of them empty: each row is a list of strings, or a line with tabs between them")
+    raise ValueError(f"{where}: two candidates or more are needed, none of them empty: "
+        "each row is a list of strings, or a line with tabs between them")
 
 # %% ../../nbs/9_zero_shot/05_texts.ipynb #c44142a1
 def json_lines(

@@ -22,7 +22,8 @@ from safetensors import SafetensorError, safe_open
 from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 
 # %% ../../nbs/9_zero_shot/02_towers.ipynb #1f561dad
-heads = dict(discriminator=ElectraForPreTraining, generator=ElectraForMaskedLM, energy=ElectraForPreTraining) # way to score -> class of the tower
+# way to score -> class of the tower
+heads = dict(discriminator=ElectraForPreTraining, generator=ElectraForMaskedLM, energy=ElectraForPreTraining)
 _weights = dict(discriminator='discriminator_predictions.', generator='generator_predictions.') # names of the weights of a head begin so
 
 def check_by(
