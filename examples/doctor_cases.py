@@ -136,7 +136,7 @@ def make_cases(texts):
         dropout=(wiki, dict(dropout=.9), [], 'a setting is far from the recipe'),
         masks_to_discriminator=(wiki, {}, [ReadsMasks], 'labels are given away'),
         original_to_discriminator=(wiki, {}, [ReadsOriginal], 'discriminator predicts only original'),
-        blind_generator=(wiki, {}, [SeesNothing], 'generator not beyond word frequencies'),
+        blind_generator=(wiki, {}, [SeesNothing], 'guesses not beyond word frequencies'),
         masks_as_labels=(wiki, {}, [MasksAreLabels], 'labels and mask disagree'),
         generator_rate=(wiki, dict(generator_lr=.2), [], 'learning rate too high'),
         other_script=(cyrillic(wiki), dict(tokenizer=str(texts/'vocab.txt')), [], 'characters instead of words'),

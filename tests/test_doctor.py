@@ -61,7 +61,7 @@ print(json.dumps([found.names, found.line()]))
 """
 settled,mature = (dict(steps=n, bs=16, eval_every=n//4, eval_batches=25) for n in (460,1100))
 default,short = (dict(corpus='usual', steps=n, eval_every=n//4) for n in (800,120)) # of the size's own batches
-cases = dict(shuffled=(dict(mature, lexical_start=False),['Shuffle'],['generator not beyond word frequencies']), deaf=(mature,['Deaf'],['discriminator predicts only original']),
+cases = dict(shuffled=(dict(mature, lexical_start=False),['Shuffle'],['guesses not beyond word frequencies']), deaf=(mature,['Deaf'],['discriminator predicts only original']),
     high=(dict(settled, lr=.05),[],['learning rate too high']), low=(dict(settled, lr=2e-6),[],['learning rate too low']),
     hot=(dict(settled, temperature=100.),[],['fakes nearly always differ']), healthy=(dict(settled, seed=1),[],[]),
     usual=(default,[],[]), high_usual=(dict(default, lr=.05),[],['learning rate too high']),

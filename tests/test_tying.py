@@ -72,6 +72,29 @@ def test_a_run(tie, tmp_path):
     assert names(opened.model.generator, list(opened.model.discriminator.parameters()))==shared
     assert plan('tiny', docs, tie=tie, steps=20, device='cpu').flops>0
 
+@pytest.mark.parametrize('objective', ('replace_mlm','all_tokens_mlm'))
+@pytest.mark.parametrize('tie', ties)
+def test_head_of_a_main_model(objective, tie):
+    "Where a model with a vocabulary head stands in the discriminator's place, the head is its table of word vectors."
+    towers = make_recipe('tiny', objective=objective, tie=tie).objective.build(ModelConfig(**shape, tie=tie), 300)
+    main = towers['encoder']
+    with torch.no_grad(): towers['generator'].get_input_embeddings().weight.mul_(2)
+    assert torch.equal(main.generator_lm_head.weight, main.get_input_embeddings().weight) and main.generator_lm_head.weight.std()>0
+
+@pytest.mark.parametrize('objective', ('replace_mlm','all_tokens_mlm'))
+def test_a_run_with_a_difference_in_the_head(objective, tmp_path):
+    "One difference for table and head: stopped and gone on with, the same bits; transformers reads the folder, and guesses the same."
+    own = dict(settings, objective=objective, tie='disentangled', cache=tmp_path/'cache')
+    pretrain(**own, out=tmp_path/'whole')
+    for n in (7,99): learn = pretrain(**own, out=tmp_path/'broken', cbs=[StopAt(n)])
+    files = [(tmp_path/'whole').glob('*/model.safetensors'), (tmp_path/'broken').glob('*/model.safetensors')]
+    for a,b in zip(*map(sorted, files), strict=True): assert all(torch.equal(v, load_file(b)[k]) for k,v in load_file(a).items())
+    main,gen = learn.model.parts['encoder'].eval(),learn.model.parts['generator']
+    assert not torch.equal(main.get_input_embeddings().weight, gen.get_input_embeddings().weight), 'the difference was trained'
+    assert torch.equal(main.generator_lm_head.weight, main.get_input_embeddings().weight)
+    loaded,ids = AutoModelForMaskedLM.from_pretrained(tmp_path/'broken'/'encoder').eval(),torch.arange(5, 25)[None]
+    assert torch.allclose(loaded(ids).logits, main(ids).logits, atol=1e-5)
+
 def test_shape_of_a_tied_generator():
     "Where one encoder serves both, a shape of the generator is refused; a stored recipe is read."
     for name,value in dict(generator_size=.5, generator_layers=1., generator_heads=2).items():

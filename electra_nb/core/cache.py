@@ -20,7 +20,7 @@ def cache_folder() -> Path:
 def _note(path, kind):
     "The file that remembers a hash of `path` as it is now."
     s = os.stat(path)
-    return cache_folder()/'hashes'/hash_texts([kind, str(path), f'{s.st_size} {s.st_mtime_ns} {s.st_ino}'])
+    return cache_folder()/'hashes'/hash_texts([kind, str(path), f'{s.st_size} {s.st_mtime_ns} {s.st_ctime_ns} {s.st_ino}'])
 
 def _remember(note, value):
     "Write a hash down; where the cache cannot be written, it is computed again the next time."

@@ -123,7 +123,7 @@ def _seal(folder):
     "List all files with their hashes, and wait until everything is on the disk."
     below = sorted(folder.rglob('*'))
     files = [p for p in below if p.is_file()]
-    manifest = {str(p.relative_to(folder)):dict(bytes=p.stat().st_size, sha256=file_hash(p)) for p in files}
+    manifest = {p.relative_to(folder).as_posix():dict(bytes=p.stat().st_size, sha256=file_hash(p)) for p in files}
     (folder/'manifest.json').write_text(json.dumps(manifest, indent=1), encoding='utf-8')
     mode = (folder/'manifest.json').stat().st_mode
     for p in files: p.chmod(mode)
@@ -168,7 +168,7 @@ def verify_folder(
     manifest = _read_manifest(path/'manifest.json')
     if manifest is None: return 'manifest.json is missing or cannot be read'
     for name,size,sha256 in manifest:
-        p = path/name
+        p = path/name.replace('\\', '/') # as earlier versions wrote it on Windows
         if not p.resolve().is_relative_to(path.resolve()): return f'manifest.json names {name}, which lies outside'
         if not p.is_file(): return f'{name} is missing'
         if p.stat().st_size!=size or file_hash(p)!=sha256: return f'{name} has changed since it was written'

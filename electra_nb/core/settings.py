@@ -117,8 +117,8 @@ def check_names(
     "Refuse an option that does not exist, with the name that was probably meant."
     for k in options:
         if k in known: continue
-        near = elsewhere.get(k) or next(iter(difflib.get_close_matches(k, known, 1, cutoff=.7)), None)
-        hint = f': did you mean {near!r}?' if near else f". Known options: {', '.join(known)}"
+        near = next(iter(difflib.get_close_matches(k, [*known,*elsewhere], 1, cutoff=.7)), None)
+        hint = f': did you mean {elsewhere.get(near, near)!r}?' if near else '; help() in Python and --help in a shell show all options'
         raise ValueError(f'unknown option {k!r}{hint}')
 
 # %% ../../nbs/0_core/04_settings.ipynb #07e64811

@@ -26,6 +26,12 @@ class Difference(nn.Module):
     def right_inverse(self, weight:Tensor) -> Tensor: return weight-self.base
 
 # %% ../../nbs/2_model/10_disentangled.ipynb #8da78281
+def _tie_head(head, table):
+    "Let a vocabulary head read the same sum as the word vectors."
+    head.weight = nn.Parameter(table.weight.detach().clone()) # its own, so that the difference is not written to
+    parametrize.register_parametrization(head, 'weight', Difference(*table.parametrizations.weight[0].of))
+    head.parametrizations.weight.original = table.parametrizations.weight.original
+
 def disentangle(
     gen:nn.Module, # a generator
     disc:nn.Module, # a discriminator with embeddings of the same shapes
@@ -34,6 +40,7 @@ def disentangle(
     ours = dict(disc.base_model.embeddings.named_modules())
     for path,theirs in gen.base_model.embeddings.named_modules():
         for name in list(theirs._parameters): parametrize.register_parametrization(ours[path], name, Difference(theirs, name))
+    if hasattr(disc, 'generator_lm_head'): _tie_head(disc.generator_lm_head, disc.get_input_embeddings())
 
 # %% ../../nbs/2_model/10_disentangled.ipynb #1404d239
 def _differences(tower):

@@ -65,7 +65,8 @@ def _generator_shape(cfg):
 def _check_local(cfg, width, heads):
     "Refuse a generator of this width and these heads, or a discriminator, that `init_local` cannot do."
     if not cfg.hidden_size==cfg.embedding_size==width:
-        raise ValueError("init='local' needs embedding_size equal to the width of both towers")
+        raise ValueError("init='local' needs embedding_size equal to the width of both towers "
+            f"({cfg.embedding_size}, {cfg.hidden_size}, {width}): set these, or choose init='paper'")
     own = _n_heads(cfg.hidden_size, cfg.n_heads)
     if not 2<=own==heads<=width//2:
         raise ValueError("init='local' needs the same number of heads in both towers, at least 2 and each at least 2 wide "

@@ -70,6 +70,7 @@ class TwoTowerRTD(RTD):
     words,fills,without = 'replaced-token detection with a cloze model',None,('keep_prob','random_prob')
     panels,healthy,hides = cloze_panels,staticmethod(partial(rtd_healthy, at='of its guesses')),False
     tiles = {'accuracy of guesses':'mask_accuracy', **{k:v for k,v in RTD.tiles.items() if v!='mask_accuracy'}}
+    meanings = dict(mask_accuracy='how often the likeliest word, by the words around, is the true one') # on the card
     model,loss_func = ClozeModel,ClozeLoss
 
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:

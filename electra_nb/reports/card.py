@@ -109,7 +109,8 @@ def results_text(run:RunFolder) -> str: # Markdown
     "The last evaluation, in figures and words."
     v,head = run.metrics,'## How good it is'
     if not v: return f'{head}\n\nIt was never evaluated.'
-    figures = [(label, f'{v[key]:.4f}', meanings.get(key, '')) for label,key in run.objective.tiles.items() if key in v]
+    means = {**meanings, **getattr(run.objective, 'meanings', {})}
+    figures = [(label, f'{v[key]:.4f}', means.get(key, '')) for label,key in run.objective.tiles.items() if key in v]
     everything = table_text(['metric','value'], [(k, f'{x:.4f}') for k,x in v.items() if k!='step'])
     where = f"On held-out documents of the same corpus, after {v['step']:,} steps:"
     verdict = f'The diagnosis of the run: {plain(diagnose(run).verdict())}'

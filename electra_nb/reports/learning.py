@@ -60,7 +60,7 @@ def has_learned(run:RunFolder) -> bool:
 @rule('fakes never differ', 'raise the temperature; see that the generator gets the masked text, and not the original',
     'replaced', 'sampled_accuracy', 'mask_prob', symptom=True)
 def _never_differ(run, v):
-    share = run.settings['mask_prob']
+    share = run.settings.get('final_mask_prob') or run.settings['mask_prob'] # evaluations have that of the end
     if run.step<=warmup_steps(run) or v['replaced']>=share/15: return
     return (f"only {v['replaced']:.2%} of the tokens are replaced, of {share:.0%} that are masked: "
         f"the sample equals the original in {v['sampled_accuracy']:.0%} of the cases")
@@ -103,8 +103,8 @@ def _given_away(run, v):
 # %% ../../nbs/8_reports/03_learning.ipynb #2736ab72
 _towers = 'disc_loss','disc_recall','balanced_accuracy','disc_auc','unigram_auc'
 
-@rule('discriminator predicts only original', 'see whether the generator learns; try a lower lr, a smaller generator_size, or more steps',
-    *_towers, symptom=True)
+@rule('discriminator predicts only original', 'a lower lr, or more steps; where a generator is trained, see whether it learns, '
+    'or make it smaller (generator_size)', *_towers, symptom=True)
 def _always_original(run, v):
     if not (is_mature(run, run.objective.encoder) and only_share(v)): return
     loss,floor = v['disc_loss'],v['disc_floor']
@@ -114,7 +114,7 @@ def _always_original(run, v):
     return f"{told}: balanced accuracy {v['balanced_accuracy']:.2f} (chance .50), loss {loss:.4f} against {share}, {areas}"
 
 # %% ../../nbs/8_reports/03_learning.ipynb #606b4e7c
-@rule('generator not beyond word frequencies', 'more steps; a lower lr; see that the order of the words is kept',
+@rule('guesses not beyond word frequencies', 'more steps; a lower lr; see that the order of the words is kept',
     'mask_loss', 'unigram_loss', 'mask_accuracy', symptom=True)
 def _no_context(run, v):
     if not (is_mature(run, run.objective.towers[0]) and only_frequencies(v)): return

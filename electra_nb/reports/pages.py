@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['run_panels', 'panel_figure', 'chart', 'charts', 'status_notes', 'problem_note', 'verdict_notes', 'changed_settings',
-           'recipe_section', 'metrics_section', 'text_section', 'duration', 'machine_section', 'loading_code',
-           'code_section', 'run_page', 'save_run_report']
+           'used_settings', 'recipe_section', 'metrics_section', 'text_section', 'duration', 'machine_section',
+           'loading_code', 'code_section', 'run_page', 'save_run_report']
 
 # %% ../../nbs/8_reports/07_pages.ipynb #3f61f581
 import re
@@ -13,7 +13,7 @@ from datetime import date
 from ..core.commands import logger
 from ..core.files import atomic_file
 from ..objectives.contract import Curve, Panel, draw, probe_panels
-from ..recipe import recipes
+from ..recipe import generator_shape, recipes
 from .doctor import diagnose
 from .elements import folded, ink, note, page, remark, rows, section, svg, table, thin, tiles
 from .run_folder import RunFolder, is_number
@@ -80,12 +80,17 @@ def changed_settings(run:RunFolder) -> dict: # name -> (of this run, of its size
     if derived and run.settings['eval_every'] is None: derived.append('eval_every')
     return {k:(v,usual.get(k)) for k,v in run.settings.items() if v!=usual.get(k) and k not in derived}
 
+def used_settings(run:RunFolder) -> list: # pairs of name and value
+    "All settings that mean something; one encoder for both towers has no shape of a generator."
+    idle = generator_shape if run.settings.get('tie')=='all' else ()
+    return [(k,v) for k,v in run.settings.items() if k not in idle]
+
 def recipe_section(run:RunFolder):
     "The recipe, as a difference."
     changed = [(k,own,usual) for k,(own,usual) in changed_settings(run).items()]
     same = P(f'That of the size {run.size!r}, unchanged.')
     difference = table(['constant','this run',run.size], changed) if changed else same
-    return section('Recipe', difference, folded('All constants', rows(run.settings.items())))
+    return section('Recipe', difference, folded('All constants', rows(used_settings(run))))
 
 # %% ../../nbs/8_reports/07_pages.ipynb #164f8aff
 def metrics_section(run:RunFolder):

@@ -92,6 +92,9 @@ class ExamplesDL:
         prefetch:int=None, # batches to have ready in advance, gathered by a thread into pinned memory; None: 2 on a GPU, else 0
         unpad:int=0, # also return where the tokens are, in a multiple of so many positions (`token_positions`); 0: don't
     ):
+        if not hasattr(examples, 'batch'):
+            raise ValueError(f"a loader has rows of prepared text (text.examples), and {type(examples).__name__} is none; "
+                "score(run, texts) judges texts")
         if bs<1: raise ValueError(f"bs={bs}: a batch needs at least one row")
         if shuffle and len(examples)<bs:
             raise ValueError(f"there are {len(examples)} training rows, fewer than one batch of {bs}: take more text or a smaller bs")

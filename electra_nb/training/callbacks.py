@@ -38,7 +38,7 @@ def check_callbacks(
         raise ValueError(f"cbs={cbs!r:.60}: pass a list of fastai callbacks, such as [CSVLogger()]")
     for cb in cbs:
         name = type(cb).__name__
-        if not type(cb).__module__.startswith('fastai.') or name in welcome: continue
+        if type(cb) is Callback or not type(cb).__module__.startswith('fastai.') or name in welcome: continue
         why = instead.get(name, 'it has no meaning in a pre-training; a callback of your own may do what you want (howto/new_callback)')
         raise ValueError(f"cbs: {name} does not go with a run: {why}")
     return list(cbs)

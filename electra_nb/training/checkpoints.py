@@ -116,7 +116,10 @@ def own_state(
 ) -> dict: # tensors by name
     "What a model keeps beside its towers."
     held = {id(v) for tower in model.parts.values() for v in folder_state(tower).values()}
-    return {k:v for k,v in model.state_dict(keep_vars=True).items() if id(v) not in held}
+    own = {}
+    for k,v in model.state_dict(keep_vars=True).items():
+        if id(v) not in held: own.setdefault(id(v), (k,v)) # a shared tensor counts once
+    return dict(own.values())
 
 # %% ../../nbs/4_training/03_checkpoints.ipynb #e5d4547a
 def set_own_state(

@@ -63,8 +63,12 @@ def folder_name(
     "The path of a folder; what cannot be one is refused."
     named = isinstance(out, (str,os.PathLike)) and os.fspath(out).strip()
     parts = Path(out).expanduser().parts if named else ['']
-    if all(0<len(os.fsencode(p))<256 and '\0' not in p for p in parts): return Path(out).expanduser()
-    raise ValueError(f"out={str(out)!r:.60} is no name of a folder: pass one such as 'runs/mine', or None")
+    if not all(0<len(os.fsencode(p))<256 and '\0' not in p for p in parts):
+        raise ValueError(f"out={str(out)!r:.60} is no name of a folder: pass one such as 'runs/mine', or None")
+    path = Path(out).expanduser()
+    file = next((str(p) for p in (path,*path.parents) if p.exists() and not p.is_dir()), None)
+    if file: raise ValueError(f"out={str(out)!r} cannot be a folder: {file!r} is a file")
+    return path
 
 # %% ../../nbs/4_training/11_folder.ipynb #53da7044
 def check_out(
@@ -77,7 +81,6 @@ def check_out(
     if resume is True and not there: raise ValueError(f"resume=True, but {out} holds no run: check out=, or pass resume='auto'")
     if resume is False and there:
         raise ValueError(f"{out} already holds a run: pass another out=, delete the folder, or let it go on with resume='auto'")
-    if out.exists() and not out.is_dir(): raise ValueError(f"out={str(out)!r} is a file: name a folder")
     if out.is_dir() and not there and any(not (p.name in own_files or p.match('.*.tmp')) for p in out.iterdir()):
         raise ValueError(f"out={str(out)!r} has other things in it and is no run folder: name a new or empty folder")
 
@@ -89,7 +92,7 @@ def changes(
     "What makes the same run give other bits: versions, and settings of the machine."
     then,now = dict(there['versions']),versions()
     out = [f'{k} {v} instead of {then.get(k)}' for k,v in now.items() if v!=then.get(k)]
-    settings = {k:(there['recipe'].get(k),recipe.get(k)) for k in ('threads','compile','unpad')}
+    settings = {k:(there['recipe'].get(k),recipe.get(k)) for k in ('compile','unpad')}
     return out+[f'{k}={v} instead of {old}' for k,(old,v) in settings.items() if v!=old]
 
 # %% ../../nbs/4_training/11_folder.ipynb #cc18fb39
