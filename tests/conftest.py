@@ -1,0 +1,4 @@
+"Two files of tests run at a time, so each has one thread: threads that wait for each other's cores make small models many times slower."
+import os
+
+os.environ.setdefault('OMP_NUM_THREADS', '1') # read when torch is loaded, and by the processes that tests start
