@@ -92,9 +92,6 @@ class ExamplesDL:
         prefetch:int=None, # batches to have ready in advance, gathered by a thread into pinned memory; None: 2 on a GPU, else 0
         unpad:int=0, # also return where the tokens are, in a multiple of so many positions (`token_positions`); 0: don't
     ):
-        if not hasattr(examples, 'batch'):
-            raise ValueError(f"a loader has rows of prepared text (text.examples), and {type(examples).__name__} is none; "
-                "score(run, texts) judges texts")
         if bs<1: raise ValueError(f"bs={bs}: a batch needs at least one row")
         if shuffle and len(examples)<bs:
             raise ValueError(f"there are {len(examples)} training rows, fewer than one batch of {bs}: take more text or a smaller bs")
@@ -155,6 +152,9 @@ def new(self:ExamplesDL, dataset=None, **kwargs):
     "A copy with some arguments changed."
     kw = {k:kwargs.get(k, getattr(self, k)) for k in self.kept}
     dataset = dataset or self.examples
+    if not hasattr(dataset, 'batch'):
+        raise ValueError(f"a loader has rows of prepared text (text.examples), and {type(dataset).__name__} is none; "
+            "score(run, texts) judges texts")
     if 'bs' not in kwargs: kw['bs'] = min(self.bs, len(dataset))
     res = type(self)(dataset, **kw)
     if hasattr(self, 'learner'): res.learner = self.learner
