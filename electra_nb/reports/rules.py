@@ -80,7 +80,7 @@ def _mask_share(run, v):
     if not .05<=share<=.5: return f"{share:.0%} of the tokens are to be guessed, where the recipe {run.size!r} has {usual:.0%}"
 
 # %% ../../nbs/8_reports/02_rules.ipynb #c2a089fb
-_labels_advice = 'a label is `corrupted != ids`, and only slots may be changed: look at what computes them'
+_labels_advice = 'a label is `corrupted != ids`, and only tokens that are to be guessed may be changed: look at what computes them'
 
 @rule('labels and mask disagree', _labels_advice, 'wrong_labels', 'changed_unmasked')
 def _wrong_labels(run, v):
@@ -93,7 +93,7 @@ def _nothing_hidden(run, v):
         return f"the generator can see {1-v['masked_share']:.0%} of the tokens that it is to guess"
 
 # %% ../../nbs/8_reports/02_rules.ipynb #9cc2afdf
-@rule('padding in the loss', 'weigh both losses by `real` and by the weights of the slots', 'on_padding', 'padded_loss')
+@rule('padding in the loss', 'leave padding out of both losses: see `real`, and the weights of the tokens to be guessed', 'on_padding', 'padded_loss')
 def _padding(run, v):
     asked,diluted = v['on_padding'],v['padded_loss']
     if asked: return f'verdicts or guesses are asked for beyond the end of the texts ({asked:.1%} of the number of real tokens)'
