@@ -241,7 +241,7 @@ from types import SimpleNamespace
 from electra_nb.model.towers import sizes
 from electra_nb.objectives.masking import MaskConfig, mask_prob_at, mask_tokens, n_used
 from electra_nb.objectives.table import get_objective
-objective,bs = get_objective(sys.argv[1]),16
+objective,bs = get_objective(sys.argv[1]),6
 torch.manual_seed(0)
 args = objective(objective.build(sizes['small'], 30522), SimpleNamespace(cls_token_id=2, sep_token_id=3, mask_token_id=4))
 ids,lens = torch.randint(5, 30522, (bs,128)),torch.full((bs,), 128)
