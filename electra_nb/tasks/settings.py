@@ -62,14 +62,13 @@ def own_settings(
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #fd3d4520
 _aliases = dict(learning_rate='lr', num_train_epochs='epochs', n_epochs='epochs', max_steps='epochs', num_train_steps='epochs',
-    num_warmup_steps='warmup', warmup_steps='warmup', warmup_proportion='warmup', warmup_ratio='warmup',
-    weight_decay='wd', weight_decay_rate='wd',
-    train_batch_size='bs', per_device_train_batch_size='bs', batch_size='bs', max_seq_length='max_len', max_length='max_len',
-    group_by_length='batches', layerwise_lr_decay='layer_decay', max_grad_norm='clip', double_unordered='swap_pairs',
-    adam_epsilon='eps', hidden_dropout_prob='dropout', num_trials='runs', n_runs='runs', task_names='tasks', model_name='model',
-    max_query_length='max_question', n_best_size='n_best', max_answer_length='max_answer', qa_na_threshold='no_answer_above',
-    model_dir='out', output_dir='out', data_dir='glue_dir', predict_batch_size='bs', eval_batch_size='bs', per_device_eval_batch_size='bs',
-    beam_size='n_best', fp16='precision', bf16='precision', vocab_file='tokenizer')
+    num_warmup_steps='warmup', warmup_steps='warmup', warmup_proportion='warmup', warmup_ratio='warmup', weight_decay='wd',
+    weight_decay_rate='wd', train_batch_size='bs', per_device_train_batch_size='bs', batch_size='bs', max_seq_length='max_len',
+    max_length='max_len', group_by_length='batches', layerwise_lr_decay='layer_decay', max_grad_norm='clip',
+    double_unordered='swap_pairs', adam_epsilon='eps', hidden_dropout_prob='dropout', num_trials='runs', n_runs='runs',
+    task_names='tasks', model_name='model', max_query_length='max_question', n_best_size='n_best', max_answer_length='max_answer',
+    qa_na_threshold='no_answer_above', model_dir='out', output_dir='out', data_dir='glue_dir', predict_batch_size='bs',
+    eval_batch_size='bs', per_device_eval_batch_size='bs', beam_size='n_best', fp16='precision', bf16='precision', vocab_file='tokenizer')
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #c233cf41
 def finetune_config(
