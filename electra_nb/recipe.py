@@ -64,17 +64,18 @@ def with_objective(
 # %% ../nbs/5_pretraining/01_recipe.ipynb #ec422cad
 aliases = dict(learning_rate='lr', lr_decay_power='lr_power', weight_decay='wd', weight_decay_rate='wd', adam_epsilon='eps',
     adam_beta1='beta1', adam_beta2='beta2', max_grad_norm='clip', warmup_steps='warmup', num_warmup_steps='warmup', warmup_ratio='warmup',
-    max_steps='steps', num_train_steps='steps', epochs='steps', n_epochs='steps', num_train_epochs='steps', lambda_='disc_weight', batch_size='bs', train_batch_size='bs',
-    per_device_train_batch_size='bs', gradient_accumulation_steps='accumulate', eval_steps='eval_every', logging_steps='log_every',
-    save_steps='save_every', save_checkpoints_steps='save_every', save_total_limit='keep', fp16='precision', bf16='precision',
-    max_seq_length='max_len', max_length='max_len', do_lower_case='lower', mlm_probability='mask_prob', hidden_dropout_prob='dropout',
-    num_hidden_layers='n_layers', num_attention_heads='n_heads', generator_hidden_size='generator_size', untied_generator='tie',
-    untied_generator_embeddings='tie', electra_objective='objective', model_size='size', output_dir='out', model_dir='out',
-    resume_from_checkpoint='resume', report_to='log_with', logging_dir='log_with', lr_scheduler_type='lr_power', recipe='size',
-    data_dir='corpus', dataset='corpus', corpus_dir='corpus', train_file='corpus', dataset_name='corpus', vocab_file='tokenizer',
-    tokenizer_name='tokenizer', num_eval_steps='eval_batches', max_eval_steps='eval_batches', eval_batch_size='bs',
-    per_device_eval_batch_size='bs', eval_strategy='eval_every', evaluation_strategy='eval_every', keep_checkpoint_max='keep',
-    electric_objective='objective', uniform_generator='objective', two_tower_generator='objective')
+    max_steps='steps', num_train_steps='steps', epochs='steps', n_epochs='steps', num_train_epochs='steps', lambda_='disc_weight',
+    batch_size='bs', train_batch_size='bs', per_device_train_batch_size='bs', gradient_accumulation_steps='accumulate',
+    eval_steps='eval_every', logging_steps='log_every', save_steps='save_every', save_checkpoints_steps='save_every',
+    save_total_limit='keep', fp16='precision', bf16='precision', max_seq_length='max_len', max_length='max_len', do_lower_case='lower',
+    mlm_probability='mask_prob', hidden_dropout_prob='dropout', num_hidden_layers='n_layers', num_attention_heads='n_heads',
+    generator_hidden_size='generator_size', untied_generator='tie', untied_generator_embeddings='tie', electra_objective='objective',
+    model_size='size', output_dir='out', model_dir='out', resume_from_checkpoint='resume', report_to='log_with', logging_dir='log_with',
+    lr_scheduler_type='lr_power', recipe='size', data_dir='corpus', dataset='corpus', corpus_dir='corpus', train_file='corpus',
+    dataset_name='corpus', vocab_file='tokenizer', tokenizer_name='tokenizer', num_eval_steps='eval_batches',
+    max_eval_steps='eval_batches', eval_batch_size='bs', per_device_eval_batch_size='bs', eval_strategy='eval_every',
+    evaluation_strategy='eval_every', keep_checkpoint_max='keep', electric_objective='objective', uniform_generator='objective',
+    two_tower_generator='objective')
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #b8c02977
 def all_leaves() -> list: # classes

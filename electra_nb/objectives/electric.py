@@ -85,7 +85,8 @@ class Electric(TwoTowerRTD):
     without = *TwoTowerRTD.without,*temperature_settings,'disallow_correct','disc_tokens','final_mask_prob'
     panels = electric_panels
     meanings = dict(TwoTowerRTD.meanings, disc_auc='drawn tokens told from those of the text; 0.5 is chance',
-        unigram_auc='the same, where the tokens are drawn by frequency', disc_floor='the same for verdicts by the share of drawn tokens alone')
+        unigram_auc='the same, where the tokens are drawn by frequency',
+        disc_floor='the same for verdicts by the share of drawn tokens alone')
     rules = (*MLM.rules,'labels and mask disagree','padding in the loss','discriminator predicts only original')
     legend = dict(detected='drawn, noticed', missed='drawn, not noticed', alarm='original, suspected') # of tokens in a text
     model,evaluation = ElectricModel,ElectricEval

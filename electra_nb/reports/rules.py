@@ -93,7 +93,8 @@ def _nothing_hidden(run, v):
         return f"the generator can see {1-v['masked_share']:.0%} of the tokens that it is to guess"
 
 # %% ../../nbs/8_reports/02_rules.ipynb #9cc2afdf
-@rule('padding in the loss', 'leave padding out of both losses: see `real`, and the weights of the tokens to be guessed', 'on_padding', 'padded_loss')
+@rule('padding in the loss', 'leave padding out of both losses: see `real`, and the weights of the tokens to be guessed',
+    'on_padding', 'padded_loss')
 def _padding(run, v):
     asked,diluted = v['on_padding'],v['padded_loss']
     if asked: return f'verdicts or guesses are asked for beyond the end of the texts ({asked:.1%} of the number of real tokens)'
