@@ -77,6 +77,8 @@ class ElectricEval(RTDEval):
 _loss = replace(TwoTowerRTD.panels[0], caption='Below the dashed line it knows more than how many tokens are drawn.')
 _auc = replace(TwoTowerRTD.panels[2], caption='Area under the ROC curve: drawn tokens told from those of the text; 0.5 is chance.')
 electric_panels = (_loss,TwoTowerRTD.panels[1],_auc,*TwoTowerRTD.panels[3:])
+_meanings = dict(disc_auc='drawn tokens told from those of the text; 0.5 is chance', unigram_auc='the same, drawn by frequency',
+    disc_floor='the same for verdicts by the share of drawn tokens alone')
 
 @dataclass(frozen=True)
 class Electric(TwoTowerRTD):
@@ -84,9 +86,7 @@ class Electric(TwoTowerRTD):
     words,detects,energies = 'noise-contrastive estimation',None,'discriminator' # whose logits are energies
     without = *TwoTowerRTD.without,*temperature_settings,'disallow_correct','disc_tokens','final_mask_prob'
     panels = electric_panels
-    meanings = dict(TwoTowerRTD.meanings, disc_auc='drawn tokens told from those of the text; 0.5 is chance',
-        unigram_auc='the same, where the tokens are drawn by frequency',
-        disc_floor='the same for verdicts by the share of drawn tokens alone')
+    meanings = {**TwoTowerRTD.meanings, **_meanings}
     rules = (*MLM.rules,'labels and mask disagree','padding in the loss','discriminator predicts only original')
     legend = dict(detected='drawn, noticed', missed='drawn, not noticed', alarm='original, suspected') # of tokens in a text
     model,evaluation = ElectricModel,ElectricEval
