@@ -182,7 +182,8 @@ def stored_recipe(
 def recipe_docs() -> dict: # name -> (part, type, comment)
     "Where each setting is declared, what it says there, and its values in three sizes."
     objective = 'Objective',str,f"what is learned from the text: {', '.join(objectives)}"
-    values = {k:{**all_defaults(), **recipes[k].flat()} for k in ('small','hour','tiny')} # a setting of another objective is in no recipe
+    usual = all_defaults() # a setting of another objective is in no recipe
+    values = {k:{**usual, **recipes[k].flat()} for k in ('small','hour','tiny')}
     return with_values(dict(objective=objective, **option_docs(all_leaves())), values)
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #4a15005f
