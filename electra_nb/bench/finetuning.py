@@ -17,6 +17,7 @@ from ..tasks.rows import TaskData
 from ..tasks.settings import FinetuneConfig
 from ..tasks.learner import fit_task, task_learner
 from ..training.folder import versions
+from functools import partial
 from transformers import DataCollatorWithPadding, ElectraForSequenceClassification, Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
@@ -67,11 +68,15 @@ def bench_finetuning(
 ) -> dict: # table as records, why it gives no ratios, and what it was measured on
     "One pass over the rows of a task: this project beside Hugging Face's `Trainer`."
     one = replace(cfg, epochs=1.)
-    def ours(): fit_task(task_learner(data, feats, deepcopy(electra), one), one)
+    def ours(batches):
+        given = replace(one, batches=batches)
+        fit_task(task_learner(data, feats, deepcopy(electra), given), given)
     def script(padding): return hf_trainer(feats['train'], electra, kind_of(data.task).n_out, cfg, padding)
     reference,threads = 'Trainer, padded to max_len',torch.get_num_threads()
     torch.set_num_threads(1)
-    try: times = interleave({reference:script('max_length'), 'Trainer, padded to the longest':script('longest'), 'electra_nb':ours}, rounds)
+    variants = {reference:script('max_length'), 'Trainer, padded to the longest':script('longest'),
+        'electra_nb':partial(ours, 'random'), 'electra_nb, similar lengths together':partial(ours, 'length')}
+    try: times = interleave(variants, rounds)
     finally: torch.set_num_threads(threads)
     lens,config = feats['train'].lens,electra.config
     return dict(table=speedups(times, reference).reset_index(names='variant').to_dict('records'), refused=unsteady(times, reference),

@@ -1,0 +1,43 @@
+"""How fast fine-tuning is on rows of GLUE: `electra_nb` beside a plain script, with the shape of ELECTRA-Small.
+
+    python finetuning_speed.py DATA OUT
+
+DATA has glue/. `runs` of the JSON file OUT is measured anew, what else it has stays. Weights are random and the
+vocabulary is made of the rows, since neither changes the time of a pass.
+"""
+import argparse, json, torch
+import numpy as np
+from datetime import date
+from electra_nb.bench.command import commit
+from electra_nb.bench.finetuning import bench_finetuning
+from electra_nb.core.files import atomic_file
+from electra_nb.model.towers import ModelConfig, get_models
+from electra_nb.tasks.features import Features
+from electra_nb.tasks.loading import load_files
+from electra_nb.text.tokenizer import wordpiece
+from pathlib import Path
+
+n_rows = dict(cola=256, rte=128, sst2=256) # training rows, drawn at random
+
+def one_task(name, folder):
+    "One task, all variants in turn."
+    data = load_files(name, str(folder))
+    rows = data.splits['train']
+    tok = wordpiece([*rows.text_a, *(rows.text_b or ())], 8000)
+    def some(split, n):
+        rows = data.splits[split]
+        order = np.random.default_rng(42).permutation(len(rows))
+        return Features(rows.take(np.isin(np.arange(len(rows)), order[:n])), tok, 128)
+    feats = dict(train=some('train', n_rows[name]), dev=some('dev', 64))
+    torch.manual_seed(42)
+    return bench_finetuning(data, feats, get_models(ModelConfig(), len(tok))[1].electra)
+
+if __name__=='__main__':
+    ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    for word in ('data','out'): ask.add_argument(word, type=Path)
+    a = ask.parse_args()
+    found = json.loads(a.out.read_text()) if a.out.exists() else {}
+    about = dict(what='one pass over some rows, ELECTRA-Small, random weights: electra_nb beside transformers.Trainer, '
+        'processor seconds of one thread, variants in turn', commit=commit(), date=str(date.today()), device='CPU, one thread')
+    runs = [one_task(name, a.data/'glue') for name in n_rows]
+    atomic_file(a.out, json.dumps({**found, **about, 'runs':runs}, indent=1))
