@@ -19,6 +19,7 @@ from ..core.settings import change
 from ..reports.doctor import Doctor
 from ..reports.samples import KeepSamples
 from ..reports.tracking import Track
+from ..training.deadline import WarnTooLong
 from ..training.learner import pretrain_learner
 from ..training.loop import run_callbacks
 from ..training.optim import ElectraAdam, decay_groups, lr_at
@@ -109,6 +110,7 @@ class LearnerStep:
         own = run_callbacks(learn, run, tok, train, recipe.optim)
         own.bar.what,own.bar.leave = 'bench',False
         learn.add_cbs([*own,Doctor(run),KeepSamples(run),Track(run)])
+        learn.remove_cb(WarnTooLong) # of a run that nobody will wait for
         for event in ('before_fit','before_epoch','before_train'): learn(event)
         learn.n_iter = len(learn.dl)
 
