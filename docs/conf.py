@@ -1,10 +1,8 @@
 "Settings of Sphinx for the site; `build.py` writes the pages that it reads."
-import re
 from configparser import ConfigParser
 from docutils.nodes import SkipNode
 from latex2mathml.converter import convert
 from pathlib import Path
-from unicodedata import lookup
 
 ini = ConfigParser(delimiters=['='])
 ini.read(Path(__file__).parent.parent/'settings.ini', encoding='utf-8')
@@ -41,14 +39,9 @@ html_theme_options = dict(top_of_page_buttons=['view'], source_view_link=cfg['gi
 pygments_style,pygments_dark_style = 'friendly','github-dark'
 copybutton_selector = 'div.cell_input pre, div.highlight:not(.cell_output *) pre'
 
-def letter(m): # MathML has no `mathvariant` any more: script letters are characters of their own
-    for name in ('SCRIPT CAPITAL','MATHEMATICAL SCRIPT CAPITAL'):
-        try: return f'<mi>{lookup(f"{name} {m[1]}")}</mi>'
-        except KeyError: pass
-
 def math(display):
     def visit(self, node):
-        self.body.append(re.sub('<mi mathvariant="script">([A-Z])</mi>', letter, convert(node.astext(), display=display)))
+        self.body.append(convert(node.astext(), display=display))
         raise SkipNode
     return visit
 

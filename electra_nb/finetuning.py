@@ -8,7 +8,7 @@ __all__ = ['cli', 'load_data', 'study_identity', 'study_folder', 'study_starts',
 # %% ../nbs/7_study/08_finetuning.ipynb #c4a355a4
 import json, os
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from .core.commands import Command, logger
 from .core.files import hash_texts
 from .objectives.table import objectives
@@ -150,7 +150,7 @@ def finetune(
     metric:str=None, # score of your own task, such as 'mcc'; None: accuracy, Spearman's correlation for scores, entity F1 for spans
     glue_dir:str=None, # folder that holds the folders of the tasks, in their original layout; None: the Hugging Face hub
     baseline:bool=None, # also fine-tune the same encoder from random initial values; None: for the built-in tasks
-    mnli_first:bool=False, # fine-tune on MNLI before RTE, then at lr 2e-5, and before STS-B (paper, appendix)
+    mnli_first:bool=False, # fine-tune on MNLI before RTE, then at lr 2e-5 if none is given, and before STS-B (paper, appendix)
     together:bool=False, # train one encoder on all tasks at once (tasks.together); False: one for each
     out:str=None, # folder of the study; None: a folder in runs/ named after model and constants
     tokenizer:str=None, # vocab.txt, tokenizer.json, folder or hub name; None: the one beside the model
@@ -173,6 +173,7 @@ def finetune(
     device = pick_device(device, cfg.precision)
     rows = load_data(tasks, data, glue_dir, mnli_first, dev=dev, test=test, text=text, label=label, regression=regression,
         valid=valid, group=group, metric=metric)
+    if mnli_first and options.get('lr') is not None: rows = [replace(r, task=replace(r.task, intermediate_lr=None)) for r in rows]
     check_together(together, rows, mnli_first, at_once)
     if data is not None and dev is None and len(rows[0].splits['dev'])<20:
         logger.info('few rows are held out, so the scores on them will be noisy; more rows, or a larger share (valid=), holds out more')

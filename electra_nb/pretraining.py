@@ -22,7 +22,7 @@ from .text.tokenizer import sample_texts
 from .training.callbacks import check_callbacks
 from .training.clock import StepTime, time_step
 from .training.deadline import duration, rounded
-from .training.device import explain_memory, pick_device
+from .training.device import pick_device
 from .training.folder import check_out, default_out, refuse_other
 from .training.learner import describe_model
 from .zero_shot.probe import check_probe
@@ -96,8 +96,8 @@ def time_of_step(
     text:Prepared,
     device:str, # 'cpu' or 'cuda'
 ) -> StepTime:
-    "How long an update takes with rows of this text; a batch that does not fit into memory is explained."
-    with explain_memory(recipe.train, recipe.packing.max_len): return time_step(recipe, len(text.tok), device, text.train.lengths())
+    "How long an update takes with rows of this text."
+    return time_step(recipe, len(text.tok), device, text.train.lengths())
 
 # %% ../nbs/5_pretraining/05_pretraining.ipynb #00ffaf21
 def fit_deadline(

@@ -160,6 +160,7 @@ def recipe_from_file(
     options:dict, # settings to change
 ) -> tuple: # size, settings by name
     "Read the size and settings of an earlier run."
+    if not Path(path).is_file(): raise FileNotFoundError(f"{path}: there is no such recipe.json")
     try: info = json.loads(Path(path).read_text())
     except ValueError as e: raise ValueError(f"{path}: not a JSON file ({e})") from None
     known = isinstance(info, dict) and info.get('size') in recipes and isinstance(info.get('recipe'), dict)

@@ -83,10 +83,15 @@ def threshold_words(found:Threshold) -> str:
         f'precision is {share(precision)} and recall {share(recall)}')
 
 # %% ../nbs/9_zero_shot/10_scoring.ipynb #d4b67a4a
-def check_file(out:str) -> None:
+def check_file(
+    out:str, # as in `score`
+    texts='-', # likewise
+) -> None:
     "Refuse a file that cannot be written, before any work."
     if out is None or out=='-': return
     path = Path(out).expanduser()
+    if isinstance(texts, (str,os.PathLike)) and path.exists() and os.path.exists(texts) and path.samefile(texts):
+        raise ValueError(f"out={str(out)!r} is the file of the texts, which would be lost: name another")
     if path.is_dir(): raise ValueError(f"out={str(out)!r} is a folder: name a file")
     if not path.parent.is_dir(): raise FileNotFoundError(f"out={str(out)!r}: there is no folder {path.parent}")
 
@@ -120,7 +125,7 @@ def score(
 ) -> Scores: # list of `TextScore`, or of `Choice`; None with out=
     "Find suspicious words, rank texts or choose the best with a pre-trained model, without fine-tuning."
     check_request(show, precision, held_out)
-    check_file(out)
+    check_file(out, texts)
     model = last_run() if model=='last' else model
     scorer = load_scorer(model, by, device)
     rows = read_texts(texts, show=='choose', text_column)

@@ -37,7 +37,8 @@ conditions = dict( # name -> what `pretrain` is told
     two_stage=dict(objective='two_stage'), adversarial=dict(objective='adversarial'),
     unigram=dict(objective='electra_unigram'), two_layers=dict(generator_layers=1.), # the generator of `electra` has one layer
     untied=dict(tie='none'), tied_all=dict(tie='all'),
-    width=dict(normal), width_half=dict(normal, generator_size=.5), width_quarter=dict(normal, generator_size=.25))
+    width=dict(normal), width_half=dict(normal, generator_size=.5), width_quarter=dict(normal, generator_size=.25),
+    width_eighth=dict(normal, generator_size=.125))
 
 def documents(path, begin, end):
     "The documents that start between two numbers of characters."

@@ -44,7 +44,7 @@ class Runs:
         self.p = subprocess.Popen([sys.executable, '-c', server], cwd=tmp, env=env(tmp, TOKENIZERS_PARALLELISM='false'), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def start(self, out, before='', **kw):
-        job = dict(say=str(self.said), before=before, kw={**common, 'out':out, 'cache':f'cache_{out}', **kw})
+        job = dict(say=str(self.said), before=before, kw={**common, 'out':out, 'cache':f'cache_{Path(out).name}', **kw})
         self.p.stdin.write(json.dumps(job)+'\n')
         self.p.stdin.flush()
         return int(self.p.stdout.readline())
@@ -163,6 +163,15 @@ def test_disk_full_at_the_ledger(tmp_path):
         with pytest.raises(WriteError, match='results.jsonl could not be written: .* larger than allowed'): append_line(path, dict(task='cola', score=9.5))
     finally: resource.setrlimit(resource.RLIMIT_FSIZE, (soft,hard))
     assert [r['task'] for r in read_ledger(path)]==['rte']
+
+def test_run_in_the_folder_of_its_text(runs):
+    "What a run writes is no part of its corpus, so the same call goes on."
+    (runs.tmp/'books').mkdir()
+    shutil.copy(runs.tmp/'texts.txt', runs.tmp/'books')
+    for kw in (dict(max_hours=1e-9),{}):
+        rc,said = runs('books/run', corpus='books', **kw)
+        assert rc==0, said
+    same(runs, 'books/run')
 
 fill = """
 import shutil

@@ -104,7 +104,7 @@ def test_figures_have_files():
     assert f"{best('pretrained'):.0f} % of new ones" in text and f"a random start gets {best('random'):.0f} %" in text
     pairs = json.loads((root/'results'/'one_hour.json').read_text())['seed 0']['pairs']
     gen,disc = (pairs[f'zorro {tower}'][-1] for tower in ('generator','discriminator'))
-    assert f"in {gen['accuracy']:.0f} % of Zorro's pairs and the discriminator in {disc['accuracy']:.0f} %" in text
+    assert f"(Zorro) in {gen['accuracy']:.0f} % and the discriminator in {disc['accuracy']:.0f} %" in text
     assert f"from {gen['untrained']:.0f} and {disc['untrained']:.0f} % before training" in text
 
 def test_results_say_what_they_are():

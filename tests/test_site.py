@@ -120,6 +120,8 @@ def test_pages(site):
         title = ''.join(json.loads((nbs/nb).read_text())['cells'][0]['source']).splitlines()[0].removeprefix('# ')
         heading = re.sub('<[^>]+>', '', re.search('<h1>(.*?)<a class="headerlink"', html, re.S)[1])
         assert heading==title.replace('`', ''), name
+        # browsers know no other variant; with braces, as in \mathcal{L}, such letters are characters of their own
+        assert set(re.findall(r'mathvariant="(.*?)"', html))<={'normal'}, name
         assert not re.search(r'<(script|img|iframe)[^>]+src="(https?:)?//|<link[^>]+stylesheet[^>]+href="(https?:)?//', html), name
     llms = (out/'llms.txt').read_text()
     assert all(f'/{name}.html): ' in llms for name in names)
@@ -198,7 +200,7 @@ def test_search_finds_the_page(site, browser):
     wanted = {'resume':'howto/resume', 'GPU':'howto/gpu', 'own text':'tutorials/own_text', 'SQuAD':'howto/answer_questions', 'export':'howto/export',
         'sentence-transformers':'howto/sentence_transformers', 'speed':'explain/speed', 'checkpoint':'howto/resume',
         'deterministic':'howto/resume', 'finetune':'tutorials/finetune_and_statistics', 'multi-GPU':'howto/gpu', 'tensorboard':'8_reports/trackers',
-        'tags':'howto/tag_words', 'mask':'3_objectives/masking', 'tokenizer':'tutorials/another_language', 'learning rate':'5_pretraining/recipe'}
+        'score':'howto/score', 'suspicious words':'howto/score', 'tags':'howto/tag_words', 'mask':'3_objectives/masking', 'tokenizer':'tutorials/another_language', 'learning rate':'5_pretraining/recipe'}
     page = browser.new_page()
     for query,name in wanted.items():
         page.goto(f'{site[0].as_uri()}/search.html?q={query}')

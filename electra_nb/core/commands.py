@@ -113,6 +113,7 @@ class Command:
         "Parse, run, and turn errors into exit codes."
         parser = self.parser()
         args,rest = parser.parse_known_args(argv)
+        if hasattr(sys.stdout, 'reconfigure'): sys.stdout.reconfigure(errors='backslashreplace') # for letters that a terminal cannot show
         with exit_codes(self.name):
             _refuse_values(sys.argv[1:] if argv is None else argv, parser)
             if rest: _refuse(rest, parser, self.check, self.hint)

@@ -9,8 +9,8 @@ __all__ = ['meanings', 'plain', 'hub_task', 'hub_results', 'card_metadata', 'abo
 # %% ../../nbs/8_reports/11_card.ipynb #ea4cb14a
 import re
 from .doctor import diagnose
-from .pages import changed_settings, duration
-from .run_folder import RunFolder, is_number
+from .pages import changed_settings, duration, text_facts
+from .run_folder import RunFolder
 from huggingface_hub import EvalResult, ModelCardData
 
 # %% ../../nbs/8_reports/11_card.ipynb #811b53ec
@@ -87,14 +87,11 @@ def training_text(run:RunFolder) -> str: # Markdown
     "Corpus, recipe and machine."
     versions = ', '.join(f'{k} {v}' for k,v in run.info['versions'].items())
     changed = ', '.join(f'`{k}={own}`' for k,(own,_) in changed_settings(run).items()) or 'none'
-    def value(v):
-        if not is_number(v): return v
-        return f'{v:,}' if isinstance(v, int) else round(v, 4)
-    facts = [(k.replace('_', ' '), value(v)) for k,v in run.data.items()]
-    facts += [('vocabulary', value(run.info['vocabulary'])), ('steps', value(run.step)), ('hours of training', round(run.seconds/3600, 3)),
-        ('operations', f'{run.flops:.3g}'), ('versions', versions), ('corpus fingerprint', run.info['corpus_fingerprint'])]
-    if run.energy: facts.append(('energy', f'{run.energy:.3g} kWh (estimate by codecarbon)'))
-    table = table_text(['',''], dict(facts).items())
+    facts = {**text_facts(run), 'tokens of the vocabulary':f"{run.info['vocabulary']:,}", 'steps':f'{run.step:,}',
+        'hours of training':round(run.seconds/3600, 3), 'operations':f'{run.flops:.3g}', 'versions':versions,
+        'corpus fingerprint':run.info['corpus_fingerprint']}
+    if run.energy: facts['energy'] = f'{run.energy:.3g} kWh (estimate by codecarbon)'
+    table = table_text(['',''], facts.items())
     ending = f"Constants that differ from the size's own recipe: {changed}."
     return '\n\n'.join(['## What it was trained on, and how',training_words(run),table,ending])
 

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['run_panels', 'panel_figure', 'chart', 'charts', 'status_notes', 'problem_note', 'verdict_notes', 'changed_settings',
-           'used_settings', 'recipe_section', 'metrics_section', 'text_section', 'duration', 'machine_section',
-           'loading_code', 'code_section', 'run_page', 'save_run_report']
+           'used_settings', 'recipe_section', 'metrics_section', 'text_facts', 'text_section', 'duration',
+           'machine_section', 'loading_code', 'code_section', 'run_page', 'save_run_report']
 
 # %% ../../nbs/8_reports/07_pages.ipynb #3f61f581
 import re
@@ -102,16 +102,21 @@ def metrics_section(run:RunFolder):
     return section('Last evaluation', folded(f'All metrics at step {step:,}', table))
 
 # %% ../../nbs/8_reports/07_pages.ipynb #0ae3e530
-_shares = 'cut_off','padding','unk','one_segment','framed','single_letters','different_rows' # facts that are shares
+_shares = dict(cut_off='cut off, since it did not fit into a row', padding='padding in the rows', unk='unknown tokens, [UNK]',
+    one_segment='rows of one segment', framed='rows that begin with [CLS] and end with [SEP]', single_letters='words and pieces that are single letters',
+    different_rows='different rows', repeated_spans='spans of the text that come again', held_out_seen='held-out spans that were trained on')
+_numbers = dict(tokens='tokens in the rows', epochs='how often the text is read', vocabulary='tokens of the vocabulary',
+    word_order='repeated pairs of words, over shuffled text', letter_order='repeated groups of letters, over shuffled text')
 
-def text_section(run:RunFolder):
-    "What is known about the text."
-    def word(name, value):
-        if not is_number(value): return value
-        return f'{value:.1%}' if name in _shares else f'{value:,}'
+def text_facts(run:RunFolder) -> dict: # words -> value
+    "What is known about the text, in words."
+    def pair(name, value):
+        if name in _shares and is_number(value): return _shares[name],f'{value:.1%}'
+        if isinstance(value, float): value = f'{value:,.3g}'
+        return _numbers.get(name, name.replace('_', ' ')),f'{value:,}' if is_number(value) else value
+    return dict(pair(k, v) for k,v in run.data.items() if k!='device')
 
-    facts = [(k.replace('_', ' '), word(k, v)) for k,v in run.data.items() if k!='device']
-    return section('Text', rows([('corpus',run.corpus), *facts]))
+def text_section(run:RunFolder): return section('Text', rows([('corpus',run.corpus), *text_facts(run).items()]))
 
 # %% ../../nbs/8_reports/07_pages.ipynb #aee44ec7
 def duration(seconds:float) -> str:

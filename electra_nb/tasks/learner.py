@@ -19,7 +19,7 @@ from .kinds import kind_of
 from .layerwise import layer_factors, layer_groups
 from .rows import TaskData
 from .settings import FinetuneConfig
-from ..training.device import LossesToHost, SmoothLoss, TableLearner, precision_cbs
+from ..training.device import LossesToHost, SmoothLoss, TableLearner, explain_memory, precision_cbs
 from ..training.optim import ClipGrads, WarmupDecay, make_opt
 from ..training.progress import StepProgress, Steps
 from fastai.basics import DataLoaders, Learner, noop
@@ -197,7 +197,8 @@ def fit_task(
     bar:str='', # name of the progress bar; empty: none
 ) -> dict: # steps, loss at the end, seconds
     "Train on a task, as many epochs as are asked for."
-    fitted = train_steps(learn, cfg, n_task_steps(learn, cfg), bar)
+    with explain_memory(lambda: f'bs={cfg.bs} rows do not fit into memory: pass a smaller bs, or a smaller max_len'):
+        fitted = train_steps(learn, cfg, n_task_steps(learn, cfg), bar)
     learn.dls.train.n_batches = learn.dls.train.per_pass
     return fitted
 

@@ -143,6 +143,7 @@ def _resolve(source, text_column, whole_files):
     if isinstance(source, Corpus): return source
     if source is None: return builtin_corpus()
     if is_table(source): return table_corpus(source, text_column)
+    if isinstance(source, (set,frozenset)): raise ValueError('a set of texts has another order in each process: pass a list')
     if isinstance(source, (str,os.PathLike)): return _from_name(os.fspath(source), get, text_column, whole_files)
     pairs = _weights(source)
     if pairs is None and isinstance(source, (list,tuple)) and _list_of_sources(source): pairs = [(s,1) for s in source]

@@ -27,6 +27,10 @@ def file_kind(
 # %% ../../nbs/1_text/14_folders.ipynb #db0fe23b
 def _stop(error): raise error
 
+def _is_output(folder):
+    "Whether a run or a study wrote this folder."
+    return (folder/'study.json').is_file() or ((folder/'recipe.json').is_file() and (folder/'tokenizer').is_dir())
+
 def _walk(folder, once=False):
     "Files below a folder; each real folder is entered once, and with `once` it must not be met again."
     seen = set()
@@ -35,7 +39,7 @@ def _walk(folder, once=False):
         real = os.path.realpath(at)
         if once and real in seen:
             raise ValueError(f"{at} leads to a folder that was met before, so ** would read it twice or for ever: pass the folder instead")
-        if real in seen: dirs.clear()
+        if real in seen or _is_output(Path(at)): dirs.clear()
         else: yield from (Path(at)/f for f in files)
         seen.add(real)
 
@@ -64,8 +68,10 @@ def find_files(
     if path.is_dir(): found = sorted(filter(_is_text, _walk(path)))
     elif os.path.lexists(path): found = [path]
     else:
-        if '**' in path.parts: list(_walk(Path(*path.parts[:path.parts.index('**')]), once=True))
         found = [Path(p) for p in sorted(glob.glob(str(path), recursive=True)) if not Path(p).is_dir()]
+        if '**' in path.parts:
+            below = {*_walk(Path(*path.parts[:path.parts.index('**')]), once=True)}
+            found = [p for p in found if p in below]
     for p in found: _check_file(p)
     if found: return found
     if path.is_dir():

@@ -219,6 +219,9 @@ def get_tokenizer(
     else: tok = source
     check_tokenizer(tok)
     report = coverage_report(tok, sample_texts(islice(corpus or [], 2000), 500_000))
+    if report['unk_share']>.99: # perhaps at the beginning only
+        spread = coverage_report(tok, sample_texts(islice(corpus, 0, None, 20), 500_000))
+        if spread['tokens']: report = spread
     if report['unk_share']>.99:
         raise ValueError(f"{report['unk_share']:.0%} of the tokens are [UNK], so there is nothing to learn: the vocabulary is not "
             f"for this text, or its words have more than {max_word} letters. Train a vocabulary (tokenizer=None), choose another, or "

@@ -12,7 +12,7 @@ from dataclasses import replace
 from .checkpoints import checkpoint_bytes, random_state, set_random_state
 from ..text.corpus import iterable_corpus
 from ..text.examples import build_examples
-from .device import pick_device
+from .device import explain_memory, pick_device, smaller_batches
 from .learner import pretrain_learner
 from .log import LogSteps
 from .optim import WarmupDecay
@@ -21,6 +21,8 @@ from ..text.tokenizer import bert_tokenizer, special_tokens
 from .nonfinite import DumpBadBatch
 from fastai.basics import Learner
 from fastai.callback.core import Callback, CancelFitException
+from functools import partial
+from functools import partial
 from statistics import median
 
 # %% ../../nbs/4_training/12_clock.ipynb #571ef08d
@@ -143,8 +145,9 @@ def time_step(
     timed = train if gpu else replace(train, bs=rows, accumulate=1)
     if train.threads: torch.set_num_threads(train.threads)
     try:
-        learn = random_learner(replace(recipe, train=timed), vocab_size, device, lengths)
-        return measure_step(learn, replace(recipe, train=train), rows, StepClock(seconds, 10 if gpu and flops<1e13 else 1))
+        with explain_memory(partial(smaller_batches, train, max_len)):
+            learn = random_learner(replace(recipe, train=timed), vocab_size, device, lengths)
+            return measure_step(learn, replace(recipe, train=train), rows, StepClock(seconds, 10 if gpu and flops<1e13 else 1))
     finally:
         torch.set_num_threads(threads)
         set_random_state(*state)

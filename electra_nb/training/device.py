@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['SmoothLoss', 'LossList', 'LossesToHost', 'handlers', 'same_record', 'TableLearner', 'precision_cbs', 'compile_cbs',
-           'unpad_multiple', 'usual_device', 'pick_device', 'out_of_memory', 'explain_memory']
+           'unpad_multiple', 'usual_device', 'pick_device', 'out_of_memory', 'explain_memory', 'smaller_batches']
 
 # %% ../../nbs/4_training/07_device.ipynb #51de2215
 import re, torch
 from array import array
+from collections.abc import Callable
 from contextlib import contextmanager
 from ..core.commands import logger
 from ..text.rows import packing_stats
@@ -193,20 +194,31 @@ def pick_device(
     return kind
 
 # %% ../../nbs/4_training/07_device.ipynb #243510ef
+_full = 'out of memory','DefaultCPUAllocator','ALLOC_FAILED' # what other errors of a full memory say
+
 def out_of_memory(e:Exception) -> bool:
     "Did an allocation fail, on a GPU or on the host?"
-    return isinstance(e, (torch.OutOfMemoryError,MemoryError)) or (isinstance(e, RuntimeError) and 'DefaultCPUAllocator' in str(e))
+    said = isinstance(e, RuntimeError) and any(w in str(e) for w in _full)
+    return said or isinstance(e, (torch.OutOfMemoryError,MemoryError))
 
 @contextmanager
 def explain_memory(
-    cfg:TrainConfig, # `bs` and `accumulate`
-    max_len:int, # ids in a row
+    advice:Callable, # gives words: what does not fit, and what to pass
 ):
-    "Say what to pass when a step does not fit into memory."
+    "Say what to pass when something does not fit into memory."
     try: yield
     except Exception as e:
         if not out_of_memory(e): raise
-        more = next((n for n in range(2*cfg.accumulate, cfg.bs+1) if cfg.bs%n==0), None)
-        advice = f'accumulate={more}, which divides an update among {more} batches' if more else 'a smaller max_len, or a smaller model'
-        raise RuntimeError(f"bs={cfg.bs} rows of {max_len} do not fit into "
-            f"memory{f' with accumulate={cfg.accumulate}' if cfg.accumulate>1 else ''}: pass {advice}") from e
+        raise RuntimeError(advice()) from e
+
+def smaller_batches(
+    cfg:TrainConfig, # `bs` and `accumulate`
+    max_len:int, # ids in a row
+    saved:bool=False, # does the run have checkpoints, which are bound to their `accumulate`?
+) -> str:
+    "What to pass when a step does not fit into memory."
+    more = next((n for n in range(2*cfg.accumulate, cfg.bs+1) if cfg.bs%n==0), None)
+    advice = f'accumulate={more}, which divides an update among {more} batches' if more else 'a smaller max_len, or a smaller model'
+    if saved: advice += ', and another out=, since this run has checkpoints'
+    return (f"bs={cfg.bs} rows of {max_len} do not fit into "
+        f"memory{f' with accumulate={cfg.accumulate}' if cfg.accumulate>1 else ''}: pass {advice}")

@@ -13,7 +13,7 @@ from .checkpoints import checkpoint_bytes, checkpoint_state, remove_partial, loa
 from ..text.batches import row_order
 from .deadline import Deadline, SayProgress, WarnTooLong
 from ..core.files import hash_texts, need_space, remove_folder
-from .device import explain_memory
+from .device import explain_memory, smaller_batches
 from .history import fill_recorder
 from .log import LogSteps, read_log, save_curves, trim_log
 from .optim import OptimConfig, WarmupDecay
@@ -132,8 +132,9 @@ def _tidy(learn, run, cfg, state):
 def _fit(learn, own, cfg, cbs):
     "Train until the last step or a stop."
     n = n_intervals(learn.steps.done, learn.steps.last, eval_interval(cfg))
+    def advice(): return smaller_batches(cfg, learn.dls.train.examples.max_len, newest_checkpoint(own.saver.home) is not None)
     try:
-        with explain_memory(cfg, learn.dls.train.examples.max_len): learn.fit(n, cbs=[*own,*cbs])
+        with explain_memory(advice): learn.fit(n, cbs=[*own,*cbs])
     except FloatingPointError as e: raise FloatingPointError(f'{e} {own.dump.save()}'.strip()) from None
     finally: own.bar.close()
 

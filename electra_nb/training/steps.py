@@ -29,7 +29,7 @@ class TrainConfig(Settings):
     eval_every:int=None # steps between evaluations; None: a twentieth of the run
     eval_batches:int=100 # batches in an evaluation, evenly spread over the held-out rows (original code: num_eval_steps)
     log_every:int=100 # steps between lines of the log; nothing is read from the device in between
-    save_every:int=1000 # steps between checkpoints (original code); more where saving would take over 0.5 % of the time
+    save_every:int=1000 # steps between checkpoints (original code); more where saving would take over 0.5 % of the time, but half an hour at most
     keep:int=2 # newest checkpoints to keep, besides those at 6.25, 12.5, 25, 50 and 100 %
     seed:int=0 # of initial values, order of the data, masks and dropout
     generator_lr:float=None # peak learning rate of the generator's own parameters (`training.tower_rates`); None: `lr` (original code)
@@ -104,6 +104,7 @@ class CostLimit:
 class SaveSteps(Callback):
     "Write checkpoints, and stop when asked to."
     order = orders['SaveSteps']
+    longest = 1800. # seconds between checkpoints at most
     def __init__(self,
         run:str, # run folder
         tok, # tokenizer, saved beside the towers
@@ -118,11 +119,13 @@ class SaveSteps(Callback):
         self.reason = '' # why the run shall stop
         self.due,self.waited = False,0 # is a step just done? steps skipped since a stop was asked for
         self.saved = 0 # step of the last checkpoint
+        self.limit.began = time.perf_counter()
 
     @property
     def kept(self): return {*milestones(self.cfg.steps),self.n_steps}
     def after_step(self): self.due = not self.learn.steps.skipped
     def after_validate(self): self.learn.steps.between = True
+    def is_time(self, n): return (n%self.cfg.save_every==0 and self.limit.allows) or time.perf_counter()-self.limit.began>=self.longest
 
 # %% ../../nbs/4_training/02_steps.ipynb #d0e43b89
 @patch
@@ -135,7 +138,7 @@ def after_batch(self:SaveSteps):
     if self.waited>2*self.cfg.accumulate: raise CancelFitException() # steps are being skipped
     if not self.due: return
     self.due,n = False,self.learn.steps.done
-    if self.reason or n in self.kept or (n%self.cfg.save_every==0 and self.limit.allows): self.limit(self.save)
+    if self.reason or n in self.kept or self.is_time(n): self.limit(self.save)
     if self.reason and n<self.n_steps: raise CancelFitException()
 
 # %% ../../nbs/4_training/02_steps.ipynb #075a1013

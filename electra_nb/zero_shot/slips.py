@@ -25,7 +25,10 @@ def held_out_sentences(
 ) -> list: # strings of 8 to 30 words, each once
     "Sentences of held-out text."
     if source is None: docs = (d for _,d in all_docs() if is_held_out(d, share))
-    else: docs = read_docs(Path(source).expanduser())
+    else:
+        path = Path(source).expanduser()
+        if not path.is_file(): raise FileNotFoundError(f"held_out={str(source)!r}: there is no such file")
+        docs = read_docs(path)
     return list(dict.fromkeys(s for doc in docs for s in split_sentences(doc)))
 
 # %% ../../nbs/9_zero_shot/06_slips.ipynb #02a8d710

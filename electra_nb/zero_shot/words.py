@@ -10,6 +10,7 @@ import html, math, numpy as np, os, sys
 from collections import namedtuple
 from dataclasses import dataclass
 from ..core.commands import printable
+from ..training.device import explain_memory
 from .tokens import token_scores
 from .towers import Scorer
 from .windows import TokenText, token_texts
@@ -56,7 +57,9 @@ def score_texts(
 ) -> list: # of `TextScore`, in the same order
     "Score some texts."
     tokens = token_texts(scorer.tok, texts)
-    return [TextScore(t, logp, suspicion, threshold) for t,(logp,suspicion) in zip(tokens, token_scores(scorer, tokens))]
+    with explain_memory(lambda: "the texts do not fit into memory: pass device='cpu', or use a smaller model"):
+        scores = token_scores(scorer, tokens)
+    return [TextScore(t, logp, suspicion, threshold) for t,(logp,suspicion) in zip(tokens, scores)]
 
 # %% ../../nbs/9_zero_shot/04_words.ipynb #5a33fe73
 def _figure(x): return '–' if math.isnan(x) else f'{x:.3f}' # –: there are no tokens
@@ -159,7 +162,7 @@ class Scores(list):
     @property
     def legend(self): return self[0].legend if self else 'there are no texts'
     def __str__(self): return '\n'.join(map(str, self))
-    __repr__ = __str__
+    def __repr__(self): return f'{self.legend}\n{self}'
 
     def _repr_html_(self):
         rows = [f'<tr>{s.html_cells()}</tr>' for s in self]
