@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from .core.commands import Command, logger
 from .core.files import hash_texts
 from .objectives.table import objectives
-from .core.settings import option_docs, with_options, with_values
+from .core.settings import option_docs, plain_number, with_options, with_values
 from .reports.study_pages import save_study_report
 from .study.folder import open_study
 from .study.runs import Plan, answer_tests, closing_words, log_summary, run_task, study_session
@@ -164,6 +164,7 @@ def finetune(
     "Fine-tune an encoder on tasks and say what several runs show."
     builtin = tasks is None and data is None
     if runs is None: runs = 5 if builtin else 1
+    runs,keep,seed,at_once = map(plain_number, (runs,keep,seed,at_once))
     _check_counts(runs=runs, keep=keep, seed=seed, at_once=at_once)
     _check_places(out, submission, keep, runs)
     _check_glue(tasks, glue_dir=glue_dir, mnli_first=mnli_first, submission=submission)
