@@ -131,20 +131,22 @@ def test_interrupted_script(tmp):
     assert (p.returncode,err)==(130,''), err
     assert 'goes on from there' in out
 
-def test_interrupted_packing(tmp):
+@pytest.mark.parametrize('where', ['run.prepare','pretraining.get_corpus','pretraining.build_learner'])
+def test_interrupted_before_the_training(tmp, where):
     "Ctrl-C while the text is prepared: one line, and the same call goes on."
-    code = """import electra_nb.run, os, signal
-prepare = electra_nb.run.prepare
-def late(*args):
-    parts = prepare(*args)
-    if not os.path.exists('again'): os.kill(os.getpid(), signal.SIGINT)
+    module,name = where.split('.')
+    code = f"""import electra_nb.{module} as module, os, signal
+own = module.{name}
+def late(*args, **kw):
+    parts = own(*args, **kw)
+    if not os.path.exists('{name}'): os.kill(os.getpid(), signal.SIGINT)
     return parts
-electra_nb.run.prepare = late
+module.{name} = late
 signal.signal(signal.SIGINT, signal.default_int_handler)
-"""+job('packing').replace('steps=30', 'steps=2')
+"""+job(f'in_{name}').replace('steps=30', 'steps=2')
     rc,out,err = run(tmp, code)
     assert (rc,err)==(130,'') and 'stopped while the text was prepared' in out, (rc, out, err)
-    (tmp/'again').touch()
+    (tmp/name).touch()
     assert run(tmp, code)[0]==0
 
 def test_one_writer(tmp):
