@@ -22,7 +22,6 @@ from .nonfinite import DumpBadBatch
 from fastai.basics import Learner
 from fastai.callback.core import Callback, CancelFitException
 from functools import partial
-from functools import partial
 from statistics import median
 
 # %% ../../nbs/4_training/12_clock.ipynb #571ef08d
