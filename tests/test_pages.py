@@ -101,7 +101,7 @@ def test_visible_cells_run(page, tmp_path):
 @pytest.mark.parametrize('page', [p for p in pages if p.startswith('tutorials/')])
 @pytest.mark.parametrize('colab', [True,False])
 def test_colab(page, colab, monkeypatch):
-    "A tutorial has a link that opens it in Colab; there its first cells install the project, elsewhere they do nothing."
+    "A tutorial has a link that opens it in Colab; there its first cell installs the project, elsewhere it does nothing."
     ini = ConfigParser(delimiters=['='])
     ini.read(root/'settings.ini')
     cfg,called = ini['DEFAULT'],[]
@@ -109,9 +109,9 @@ def test_colab(page, colab, monkeypatch):
     assert f"[Open in Colab](https://colab.research.google.com/github/{cfg['user']}/{cfg['repo']}/blob/{cfg['branch']}/nbs/{page}.ipynb)" in title
     monkeypatch.setattr(subprocess, 'run', lambda args, check: called.append(args))
     if colab: monkeypatch.setitem(sys.modules, 'google.colab', ModuleType('colab'))
-    first = code_cells(pages[page])[:2]
-    exec('\n'.join(source for source,*_ in first), {})
-    assert all(shown for _,shown,_ in first) and called==[[sys.executable,'-m','pip','install','--quiet',f"git+{cfg['git_url']}"]]*colab
+    source,shown,_ = code_cells(pages[page])[0]
+    exec(source, {})
+    assert shown and called==[[sys.executable,'-m','pip','install','--quiet',f"git+{cfg['git_url']}"]]*colab
 
 # figures of the paper and of the original code on which the project builds, as `explain/paper` writes them, without commas
 paper_figures = {'starts and floors':'45.0 11.3 12.7 13.9 16.3 18.3 20.1 0.0176', 'masks':'19 79 130 13.8 14.0 22.1', 'tying':'83.6 84.3 84.4',
