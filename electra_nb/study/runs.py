@@ -198,9 +198,9 @@ def closing_words(study:Study) -> str:
     saved = {saved_task(p.parent)[0] for p in out.glob('models/[!.]*/task.json')}
     names = [name for name in study.data if name in saved]
     if not names: return f'{report}; no run has left a model.'
-    if all(r['failure'] for r in study.lines if r['task'] in names):
-        return f'{report}. Every run failed, so none of the models in {out}/models is worth using: try a lower lr, or more epochs.'
     where = f'{study.models(names[0])[0]} is the best model' if len(names)==1 else f'the best models are in {out}/models'
+    if all(r['failure'] for r in study.lines if r['task'] in names):
+        where = f'every run failed, so no model in {out}/models is of use: try a lower lr, or more epochs'
     answer = f'Study({str(out)!r}).predict([{kind_of(study.data[names[0]].task).example}], {names[0]!r})'
     command = shell_word(f'from electra_nb import Study; print({answer})')
     return f'{report}, {where}.\nNext, predict for texts of your own:\n  python -c {command}'
