@@ -65,7 +65,7 @@ def inputs(t, config, mask_id, masked=None):
 
 def fed_sampler(t, config):
     "Gumbel sampling with the recorded uniform numbers."
-    def sample(logits, log_probs, targets):
+    def sample(logits, probs, targets):
         return gumbel_sample(adjust_logits(logits, targets, config['temperature'], config['disallow_correct']), t['gumbel_uniform'])
     return sample
 
@@ -208,7 +208,7 @@ def test_trajectory():
         ids,lens = t['input_ids'].long(),t['input_mask'].sum(1).long()
         n_a = ((t['segment_ids']==0) & (t['input_mask']==1)).sum(1).long()
         slots,weights = t['masked_lm_positions'].long(),t['masked_lm_weights'].float()
-        model.sample = lambda logits,log_probs,targets: t['sampled_ids'].long()
+        model.sample = lambda logits,probs,targets: t['sampled_ids'].long()
         out = model(ids, lens, n_a, t['masked_input_ids'].long(), slots)
         np.testing.assert_array_equal(out.is_replaced.int(), t['is_fake'])
         loss = JointLoss()(out, weights)

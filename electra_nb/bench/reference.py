@@ -15,7 +15,7 @@ from torch import Tensor
 # %% ../../nbs/bench/00_reference.ipynb #20d47db0
 def reference_sample(
     logits:Tensor, # (..., v) of the generator
-    log_probs=None, # not used
+    probs=None, # not used
     targets=None, # not used
 ) -> Tensor: # (...) ids
     "Add Gumbel noise from PyTorch's distribution, and take the arg-max."

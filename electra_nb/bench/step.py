@@ -44,7 +44,7 @@ class Variant:
 # %% ../../nbs/bench/01_step.ipynb #29e9c2b6
 no_dropout,gumbel = dict(dropout=0., attention_dropout=0.),dict(sampler='gumbel')
 variants = {'reference':Variant(loss=reference_loss, opt=LoopAdam), 'own pass, logits at the slots only':Variant(gumbel, opt=LoopAdam),
-    'sample from the log-probabilities':Variant(opt=LoopAdam), 'fused optimizer (lean)':Variant(),
+    'sample from the probabilities':Variant(opt=LoopAdam), 'fused optimizer (lean)':Variant(),
     "lean, in fastai's Learner":Variant(learner=True), 'lean, without padding':Variant(dict(unpad=True)),
     'attention dropout 0':Variant(dict(attention_dropout=0.), same=False), 'no dropout (another algorithm)':Variant(no_dropout, same=False),
     'no dropout, without padding':Variant(dict(unpad=True, **no_dropout), same=False)}
@@ -129,7 +129,7 @@ def make_step(v, recipe, tok, rows, run, device='cpu'):
     return Step(recipe, tok, v.loss, v.opt, device)
 
 # %% ../../nbs/bench/01_step.ipynb #aea6e216
-def fixed_sample(logits, log_probs, targets):
+def fixed_sample(logits, probs, targets):
     "A stand-in for the generator's sample: even ids stay, odd ids become the one before."
     return targets-targets%2
 

@@ -17,6 +17,8 @@ from ..model.forward import length_masks
 from ..model.unpad import Unpadded
 from functools import partial
 from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 # %% ../../nbs/3_objectives/03_contract.ipynb #4f1c9ead
 class SlotModel(nn.Module):
@@ -34,15 +36,36 @@ class SlotModel(nn.Module):
         return self.step(ids, masked, slots, (attention_mask,token_type_ids,unpad))
 
 # %% ../../nbs/3_objectives/03_contract.ipynb #ccd4391b
+class _Score(Function):
+    "The softmax of logits (bs, n, v), and the negative log-likelihood (bs, n) of the targets (bs, n)."
+    @staticmethod
+    def forward(ctx, logits, targets):
+        probs,at = logits.softmax(-1),targets[...,None]
+        nll = logits.amax(-1)-logits.gather(-1, at).squeeze(-1)-probs.amax(-1).log()
+        ctx.save_for_backward(probs, at)
+        ctx.mark_non_differentiable(probs)
+        ctx.set_materialize_grads(False) # no zeros in the place of a gradient of `probs`
+        return probs,nll
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, _, grad):
+        if grad is None: return None,None
+        probs,at = ctx.saved_tensors
+        return (probs*grad[...,None]).scatter_add_(-1, at, -grad[...,None]),None
+
+# %% ../../nbs/3_objectives/03_contract.ipynb #ed986346
 def score_guesses(
     logits:Tensor, # (bs, n, v) at the slots
     ids:Tensor, # (bs, sl) original ids
     slots:Tensor, # (bs, n) positions of the guesses
-) -> tuple: # log-probabilities (bs, n, v), true ids (bs, n), their negative log-likelihood (bs, n)
+) -> tuple: # probabilities (bs, n, v) without gradient, true ids (bs, n), their negative log-likelihood (bs, n)
     "Compare guesses with the true tokens."
-    log_probs,targets = logits.float().log_softmax(-1),ids.gather(1, slots)
-    return log_probs,targets,-log_probs.gather(-1, targets[...,None]).squeeze(-1)
+    logits,targets = logits.float(),ids.gather(1, slots)
+    probs,nll = _Score.apply(logits, targets)
+    return probs,targets,nll
 
+# %% ../../nbs/3_objectives/03_contract.ipynb #2163ab45
 def weighted_mean(
     values:Tensor, # such as the losses (bs, n)
     weights:Tensor, # of the same shape: 1 or True where a value counts, else 0

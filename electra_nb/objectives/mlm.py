@@ -40,8 +40,8 @@ class MLMModel(SlotModel):
     def parts(self): return dict(encoder=self.tower)
 
     def step(self, ids, masked, slots, inputs) -> MLMOutput:
-        log_probs,_,nll = score_guesses(mlm_logits(self.tower, masked, slots, *inputs), ids, slots)
-        return MLMOutput((nll,log_probs.argmax(-1)))
+        logits = mlm_logits(self.tower, masked, slots, *inputs)
+        return MLMOutput((score_guesses(logits, ids, slots)[2],logits.argmax(-1)))
 
 # %% ../../nbs/3_objectives/08_mlm.ipynb #f6b598f1
 class MLMLoss:

@@ -49,8 +49,8 @@ class ReplaceModel(SampledModel):
     def step(self, ids, masked, slots, inputs) -> ReplaceOutput:
         proposal = self.propose(ids, masked, slots, inputs)
         logits = mlm_logits(self.tower, proposal.corrupted, slots, *inputs)
-        log_probs,_,nll = score_guesses(logits, ids, slots)
-        preds = proposal.sampled if self.training else log_probs.argmax(-1)
+        nll = score_guesses(logits, ids, slots)[2]
+        preds = proposal.sampled if self.training else logits.argmax(-1)
         return ReplaceOutput((*proposal,nll,preds,slots))
 
 # %% ../../nbs/3_objectives/09_replace_mlm.ipynb #e484458f

@@ -7,7 +7,7 @@ __all__ = ['temperature_settings', 'Proposal', 'adjust_logits', 'gumbel_sample',
            'temperature_at', 'sample_tokens', 'corrupt', 'SampledModel']
 
 # %% ../../nbs/3_objectives/04_sampling.ipynb #409ecdca
-import math, torch
+import math, torch, torch.nn.functional as F
 from collections import namedtuple
 from dataclasses import dataclass
 from ..model.families import mlm_logits
@@ -38,14 +38,26 @@ def gumbel_sample(
     return (logits.float()+noise).argmax(-1)
 
 # %% ../../nbs/3_objectives/04_sampling.ipynb #1608f516
+def _look_up(weights, goal):
+    "Where the sum of the weights (..., n), added from the left, exceeds the goal (...), and what is left of the goal there."
+    cdf = weights.cumsum(-1)
+    goal = torch.minimum(goal, cdf[...,-1]*(1-2**-23))[...,None] # below the sum of all, in spite of rounding
+    at = torch.searchsorted(cdf, goal, right=True)
+    return at,(goal-F.pad(cdf, (1,0)).gather(-1, at)).squeeze(-1)
+
+# %% ../../nbs/3_objectives/04_sampling.ipynb #256ef9bd
 def inverse_cdf_sample(
-    log_probs:Tensor, # (..., v)
+    probs:Tensor, # (..., v)
     uniform:Tensor, # (...) draws in [0, 1)
+    width:int=512, # words of a block
 ) -> Tensor: # (...) ids
     "Sample by looking a uniform number up in the cumulative probabilities."
-    cdf = log_probs.float().exp().cumsum(-1)
-    at = torch.searchsorted(cdf, uniform[...,None]*cdf[...,-1:], right=True)
-    return at.squeeze(-1).clamp(max=cdf.shape[-1]-1)
+    probs,v = probs.float(),probs.shape[-1]
+    blocks = torch.stack([b.sum(-1) for b in probs.split(width, -1)], -1)
+    block,left = _look_up(blocks, uniform*blocks.sum(-1))
+    ids = block*width+torch.arange(min(width, v), device=probs.device)
+    weights = probs.gather(-1, ids.clamp(max=v-1)).masked_fill(ids>=v, 0.)
+    return (block*width+_look_up(weights, left)[0]).squeeze(-1)
 
 # %% ../../nbs/3_objectives/04_sampling.ipynb #9c0e41bc
 @dataclass(frozen=True)
@@ -78,7 +90,7 @@ def temperature_at(
 @torch.no_grad()
 def sample_tokens(
     logits:Tensor, # (bs, n, v) of the generator
-    log_probs:Tensor, # (bs, n, v) their log-softmax
+    probs:Tensor, # (bs, n, v) their softmax
     targets:Tensor, # (bs, n) true ids
     cfg:SampleConfig=SampleConfig(), # how to draw
     now:Tensor=None, # 0-dimensional: temperature of this moment, if it falls
@@ -86,10 +98,10 @@ def sample_tokens(
     "Draw a replacement for every slot."
     plain = cfg.temperature==1 and now is None and not cfg.disallow_correct
     temperature = cfg.temperature if now is None else now
-    z = log_probs if plain else adjust_logits(logits, targets, temperature, cfg.disallow_correct)
+    z = logits if plain else adjust_logits(logits, targets, temperature, cfg.disallow_correct)
     lookup = cfg.sampler=='inverse_cdf' or (cfg.sampler=='auto' and z.device.type=='cpu')
     if not lookup: return gumbel_sample(z, torch.rand_like(z, dtype=torch.float32))
-    return inverse_cdf_sample(z if plain else z.log_softmax(-1), torch.rand(z.shape[:-1], device=z.device))
+    return inverse_cdf_sample(probs if plain else z.softmax(-1), torch.rand(z.shape[:-1], device=z.device))
 
 # %% ../../nbs/3_objectives/04_sampling.ipynb #3aed74aa
 def corrupt(
@@ -122,7 +134,7 @@ class SampledModel(SlotModel):
 
     def corrupt(self, logits, ids, slots) -> Proposal:
         "What follows from the logits (bs, n, v) at the slots."
-        log_probs,targets,nll = score_guesses(logits, ids, slots)
-        sampled = self.sample(logits, log_probs, targets)
-        preds = sampled if self.training else log_probs.argmax(-1)
+        probs,targets,nll = score_guesses(logits, ids, slots)
+        sampled = self.sample(logits, probs, targets)
+        preds = sampled if self.training else logits.argmax(-1)
         return Proposal(nll, preds, sampled, *corrupt(ids, slots, sampled))
