@@ -57,7 +57,7 @@ def inverse_cdf_sample(
     block,left = _look_up(blocks, uniform*blocks.sum(-1))
     ids = block*width+torch.arange(min(width, v), device=probs.device)
     weights = probs.gather(-1, ids.clamp(max=v-1)).masked_fill(ids>=v, 0.)
-    return (block*width+_look_up(weights, left)[0]).squeeze(-1)
+    return (block*width+_look_up(weights, left)[0]).squeeze(-1).clamp(max=v-1)
 
 # %% ../../nbs/3_objectives/04_sampling.ipynb #9c0e41bc
 @dataclass(frozen=True)
