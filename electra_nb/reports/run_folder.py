@@ -42,6 +42,13 @@ def read_run_info(
     raise ValueError(f"{path}/recipe.json names the size {info['size']!r}, which does not exist: choose {', '.join(recipes)}")
 
 # %% ../../nbs/8_reports/01_run_folder.ipynb #9e7867a9
+def _read_facts(path):
+    "What is known about text and machine: numbers, and the name of the device."
+    facts = read_json(path) if path.exists() else {}
+    wrong = [k for k,v in facts.items() if k!='device' and not is_number(v)]
+    if wrong: raise ValueError(f"{path} cannot be read: {wrong[0]!r} is no number. Put the file back, or take another folder")
+    return facts
+
 class RunFolder:
     "What the files of a run say."
     def __init__(self,
@@ -53,7 +60,7 @@ class RunFolder:
         self.recipe = stored_recipe(self.info)
         self.settings = self.recipe.flat()
         self.objective = self.recipe.objective
-        self.data = read_json(self.path/'data.json') if (self.path/'data.json').exists() else {}
+        self.data = _read_facts(self.path/'data.json')
         self.lines = read_log(self.path/'log.jsonl')
         self.n_torn = len(read_objects(self.path/'log.jsonl'))-len(self.lines)
         self.train = [l for l in map(numbers, self.lines) if set(self.objective.losses)<=set(l)]

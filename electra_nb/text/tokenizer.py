@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from ..core.files import hash_texts
 from .vocabulary import bert_tokenizer, check_ids, check_size, max_word, read_vocab, sample_texts, special_tokens
 from .vocabulary import tiny_tokenizer, train_tokenizer, VocabConfig, wordpiece # chkstyle: ignore (some only pass through)
-from functools import partial
+from .words import line_tokenizer
 from itertools import islice
 from pathlib import Path
 from tokenizers import Tokenizer, normalizers
@@ -43,10 +43,11 @@ def line_encoder(
     backend.encode_special_tokens = True
     backend.no_truncation()
     backend.no_padding()
+    tokenize = line_tokenizer(backend)
     def encode(lines):
-        encodings,error = _attempt(partial(backend.encode_batch_fast, add_special_tokens=False), lines)
+        ids,error = _attempt(tokenize, lines)
         if error: raise ValueError(_failure(backend, lines, error))
-        return [e.ids for e in encodings]
+        return ids
     return encode
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #9ad04b71

@@ -23,11 +23,15 @@ from pathlib import Path
 from xxhash import xxh3_64_hexdigest
 
 # %% ../../nbs/4_training/05_log.ipynb #528ce605
+def _is_step(x): return isinstance(x, int) and 0<=x<2**63
+
+def _is_line(d): return bool(d) and _is_step(d.get('step')) and _is_step(d.get('of', 0)) and isinstance(d.get('valid', {}), dict)
+
 def read_log(
     path:str, # `log.jsonl`
 ) -> list: # dictionaries; lines that are torn or no lines of a log are left out
     "The lines of a log."
-    return [d for d in read_objects(path) if d and isinstance(d.get('step'), int) and isinstance(d.get('valid', {}), dict)]
+    return list(filter(_is_line, read_objects(path)))
 
 def trim_log(
     path:str, # `log.jsonl`
