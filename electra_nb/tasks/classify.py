@@ -47,6 +47,7 @@ def score_values(
     for i,(v,w) in enumerate(zip(values, where)):
         try: out[i] = float(v)
         except (TypeError,ValueError): raise ValueError(f"{w}: {v!r} in column {task.label!r} is no number") from None
+        if not np.isfinite(out[i]): raise ValueError(f"{w}: {v} in column {task.label!r} is no finite number")
         if not lo<=out[i]<=hi: raise ValueError(f"{w}: score {v} in column {task.label!r} is outside {lo:g} to {hi:g}")
     return out
 
