@@ -21,8 +21,8 @@ def _is_wordwise_rule(rule):
     return rule==json.loads(final_sigma.__getstate__())
 
 def is_wordwise(
-    backend:Tokenizer,
-) -> bool:
+    backend:Tokenizer, # with any rules
+) -> bool: # False also where it is not certain
     "Whether the ids of a text are those of its words, parted at spaces, end to end."
     rules = json.loads(backend.to_str())
     cutter = rules['pre_tokenizer'] or {}

@@ -23,9 +23,9 @@ from pathlib import Path
 from xxhash import xxh3_64_hexdigest
 
 # %% ../../nbs/4_training/05_log.ipynb #528ce605
-def _is_step(x): return isinstance(x, int) and 0<=x<2**63
-
-def _is_line(d): return bool(d) and _is_step(d.get('step')) and _is_step(d.get('of', 0)) and isinstance(d.get('valid', {}), dict)
+def _is_line(d):
+    steps = [d.get('step'),d.get('of', 0)] if d else [None]
+    return all(isinstance(n, int) and 0<=n<2**63 for n in steps) and isinstance(d.get('valid', {}), dict)
 
 def read_log(
     path:str, # `log.jsonl`
