@@ -140,6 +140,7 @@ def _submit(pool, f, *args):
         while not (run.running() or run.done()): time.sleep(.001)
     return run
 
+# %% ../../nbs/7_study/06_jobs.ipynb #7012964b
 def _side_by_side(jobs, work, n):
     "`do_jobs` with `n` processes."
     n_threads = work.cfg.threads or max(1, torch.get_num_threads()//n)
@@ -158,6 +159,7 @@ def _side_by_side(jobs, work, n):
         except BrokenProcessPool as e: raise RuntimeError(_no_worker) from e
         finally: pool.shutdown(kill_workers=True) # there is nothing that they would have to finish
 
+# %% ../../nbs/7_study/06_jobs.ipynb #62e00f9b
 def do_jobs(
     jobs:list, # `Job`s
     work:Work, # what they have in common

@@ -29,7 +29,7 @@ def word_range(
     starts,(a,b) = [w[0] for w in words],span
     return bisect_right(starts, a)-1,bisect_right(starts, b-1)-1
 
-# %% ../../nbs/6_tasks/40_context_words.ipynb #651a1ea7
+# %% ../../nbs/6_tasks/40_context_words.ipynb #5fea0b8c
 def is_there(
     context:str,
     text:str, # answer

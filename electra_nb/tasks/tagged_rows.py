@@ -49,7 +49,7 @@ def list_column(table:Table, column:str) -> list:
         if blank: raise ValueError(f"{where}: word {blank} in column {column!r} is blank ({v[blank-1]!a}): delete it and its tag")
     return [list(v) for v in table.columns[column]]
 
-# %% ../../nbs/6_tasks/29_tagged_rows.ipynb #63b76d90
+# %% ../../nbs/6_tasks/29_tagged_rows.ipynb #6f0a45f6
 def check_known(tags:list, labels:tuple, where:list) -> None:
     "Refuse a tag that the task does not know; a known type may come with another letter."
     known = {*labels,*(parts(l)[1] for l in labels if '-' in l)}
