@@ -11,9 +11,8 @@ import json, os, re, unicodedata, warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from ..core.files import hash_texts
-from .vocabulary import bert_tokenizer, check_ids, check_size, max_word, read_vocab, sample_texts, special_tokens
+from .vocabulary import bert_tokenizer, check_ids, check_size, final_sigma, max_word, read_vocab, sample_texts, special_tokens
 from .vocabulary import tiny_tokenizer, train_tokenizer, VocabConfig, wordpiece # chkstyle: ignore (some only pass through)
-from .words import line_tokenizer
 from itertools import islice
 from pathlib import Path
 from tokenizers import Tokenizer, normalizers
@@ -35,6 +34,34 @@ def _failure(backend, lines, error):
         f"{' '.join(str(error).split())[:150]}). A regular expression in its tokenizer.json that repeats a repetition, such as "
         "(x+x+)+y, does that: change it, or take another tokenizer")
 
+# %% ../../nbs/1_text/08_tokenizer.ipynb #d47959d4
+_easy = re.compile('[ -~–—‘’“”…]*').fullmatch # printable ASCII, dashes and quotation marks
+
+def _parts(normalizer):
+    if not normalizer: return []
+    return [p for n in normalizer['normalizers'] for p in _parts(n)] if normalizer['type']=='Sequence' else [normalizer]
+
+def _easy_change(backend):
+    "What the normalizer does to an easy line: `str.lower` or `str`; None if that is not certain."
+    rules,sigma = json.loads(backend.to_str()),json.loads(final_sigma.__getstate__())
+    parts = [p for p in _parts(rules['normalizer']) if p!=sigma]
+    if [p['type'] for p in parts]!=['BertNormalizer'] or not all(t['special'] for t in rules['added_tokens']): return
+    return str.lower if parts[0]['lowercase'] else str
+
+# %% ../../nbs/1_text/08_tokenizer.ipynb #57a7d5c3
+def _line_tokenizer(backend):
+    "A function from lines to lists of ids."
+    change,bare = _easy_change(backend),Tokenizer.from_str(backend.to_str())
+    bare.encode_special_tokens,bare.normalizer = True,normalizers.Sequence([])
+    def encode(t, lines): return t.encode_batch_fast(lines, add_special_tokens=False)
+    def tokenize(lines):
+        easy = [bool(change and _easy(l)) for l in lines]
+        quick = iter(encode(bare, [change(l) for l,e in zip(lines, easy) if e]))
+        slow = iter(encode(backend, [l for l,e in zip(lines, easy) if not e]))
+        return [next(quick if e else slow).ids for e in easy]
+    return tokenize
+
+# %% ../../nbs/1_text/08_tokenizer.ipynb #42fc3495
 def line_encoder(
     tok:PreTrainedTokenizerFast,
 ) -> Callable: # list of strings -> list of lists of ids, without [CLS] and [SEP]
@@ -43,7 +70,7 @@ def line_encoder(
     backend.encode_special_tokens = True
     backend.no_truncation()
     backend.no_padding()
-    tokenize = line_tokenizer(backend)
+    tokenize = _line_tokenizer(backend)
     def encode(lines):
         ids,error = _attempt(tokenize, lines)
         if error: raise ValueError(_failure(backend, lines, error))
@@ -59,10 +86,6 @@ def tokenizer_fingerprint(
     return hash_texts([tok.backend_tokenizer.to_str(), *special])
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #f1b5a6ff
-def _parts(normalizer):
-    if not normalizer: return []
-    return [p for n in normalizer['normalizers'] for p in _parts(n)] if normalizer['type']=='Sequence' else [normalizer]
-
 def _put_in(parts):
     "The texts that rules put in: as they are, then after each of the later rules."
     texts,rules = [p.get('content', '') for p in parts],[normalizers.Sequence([]) for _ in parts]
