@@ -17,7 +17,7 @@ from electra_nb.tasks.loading import load_files
 from electra_nb.text.tokenizer import wordpiece
 from pathlib import Path
 
-n_rows = dict(cola=256, rte=128, sst2=256) # training rows, drawn at random
+n_rows = dict(cola=1024, rte=384, sst2=1024) # training rows, drawn at random
 
 def one_task(name, folder):
     "One task, all variants in turn."
@@ -30,7 +30,7 @@ def one_task(name, folder):
         return Features(rows.take(np.isin(np.arange(len(rows)), order[:n])), tok, 128)
     feats = dict(train=some('train', n_rows[name]), dev=some('dev', 64))
     torch.manual_seed(42)
-    return bench_finetuning(data, feats, get_models(ModelConfig(), len(tok))[1].electra)
+    return bench_finetuning(data, feats, get_models(ModelConfig(), len(tok))[1].electra, rounds=3)
 
 if __name__=='__main__':
     ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])

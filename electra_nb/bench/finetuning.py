@@ -44,11 +44,10 @@ def hf_trainer(
     electra, # encoder
     n_out:int, # labels
     cfg:FinetuneConfig, # learning rate, weight decay, batch size
-    padding:str='max_length', # 'max_length', or 'longest' of a batch
     order:str='random', # of the rows: 'random', or 'group_by_length'
 ) -> Callable: # trains one pass over the rows
     "Fine-tuning by a plain script."
-    rows,collate = hf_rows(feats),DataCollatorWithPadding(feats.tok, padding=padding, max_length=feats.max_len)
+    rows,collate = hf_rows(feats),DataCollatorWithPadding(feats.tok)
     given = dict(learning_rate=cfg.lr, weight_decay=cfg.wd, per_device_train_batch_size=cfg.bs, num_train_epochs=1, use_cpu=True)
     given['train_sampling_strategy'] = order
     quiet = dict(report_to=[], save_strategy='no', logging_strategy='no', disable_tqdm=True)
@@ -73,12 +72,11 @@ def bench_finetuning(
     def ours(batches):
         given = replace(one, batches=batches)
         fit_task(task_learner(data, feats, deepcopy(electra), given), given)
-    def script(*how): return hf_trainer(feats['train'], electra, kind_of(data.task).n_out, cfg, *how)
-    reference,threads = 'Trainer, padded to max_len',torch.get_num_threads()
+    def script(order): return hf_trainer(feats['train'], electra, kind_of(data.task).n_out, cfg, order)
+    reference,threads = 'Trainer',torch.get_num_threads()
     torch.set_num_threads(1)
-    variants = {reference:script('max_length'), 'Trainer, padded to the longest':script('longest'),
-        'Trainer, group_by_length':script('longest', 'group_by_length'),
-        'electra_nb':partial(ours, 'random'), 'electra_nb, similar lengths together':partial(ours, 'length')}
+    variants = {reference:script('random'), 'Trainer, group_by_length':script('group_by_length')}
+    variants.update({'electra_nb':partial(ours, 'random'), 'electra_nb, similar lengths together':partial(ours, 'length')})
     try: times = interleave(variants, rounds)
     finally: torch.set_num_threads(threads)
     lens,config = feats['train'].lens,electra.config

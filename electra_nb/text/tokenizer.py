@@ -35,7 +35,7 @@ def _failure(backend, lines, error):
         "(x+x+)+y, does that: change it, or take another tokenizer")
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #d47959d4
-_easy = re.compile('[ -~–—‘’“”…]*').fullmatch # printable ASCII, dashes and quotation marks
+_easy = re.compile('[ -~–—‘’“”…]*').fullmatch # printable ASCII, dashes, quotation marks, ellipsis
 
 def _parts(normalizer):
     if not normalizer: return []
@@ -55,6 +55,7 @@ def _line_tokenizer(backend):
     bare.encode_special_tokens,bare.normalizer = True,normalizers.Sequence([])
     def encode(t, lines): return t.encode_batch_fast(lines, add_special_tokens=False)
     def tokenize(lines):
+        lines = list(lines)
         easy = [bool(change and _easy(l)) for l in lines]
         quick = iter(encode(bare, [change(l) for l,e in zip(lines, easy) if e]))
         slow = iter(encode(backend, [l for l,e in zip(lines, easy) if not e]))
@@ -72,6 +73,7 @@ def line_encoder(
     backend.no_padding()
     tokenize = _line_tokenizer(backend)
     def encode(lines):
+        if isinstance(lines, str): raise TypeError('a list of lines is needed, not a single string')
         ids,error = _attempt(tokenize, lines)
         if error: raise ValueError(_failure(backend, lines, error))
         return ids
