@@ -55,7 +55,6 @@ def _line_tokenizer(backend):
     bare.encode_special_tokens,bare.normalizer = True,normalizers.Sequence([])
     def encode(t, lines): return t.encode_batch_fast(lines, add_special_tokens=False)
     def tokenize(lines):
-        lines = list(lines)
         easy = [bool(change and _easy(l)) for l in lines]
         quick = iter(encode(bare, [change(l) for l,e in zip(lines, easy) if e]))
         slow = iter(encode(backend, [l for l,e in zip(lines, easy) if not e]))
@@ -74,6 +73,7 @@ def line_encoder(
     tokenize = _line_tokenizer(backend)
     def encode(lines):
         if isinstance(lines, str): raise TypeError('a list of lines is needed, not a single string')
+        lines = list(lines)
         ids,error = _attempt(tokenize, lines)
         if error: raise ValueError(_failure(backend, lines, error))
         return ids
