@@ -132,10 +132,11 @@ def measure(run, tune, pairs, seed, at_random):
         return random_encoder(run)
     return dict(found, random_start=tune(fresh, tok))
 
-def one_run(about, options, text, run, tune, pairs, at_random=False):
+def one_run(about, options, text, run, tune, pairs, at_random=False, cbs=None):
     "Pre-train, measure, remove; the record of it, which begins with `about`."
+    if cbs: shutil.rmtree(run, ignore_errors=True) # no checkpoint has the state of other callbacks
     begun,seed,steps = time.process_time(),about['seed'],about['steps']
-    pretrain(corpus=str(text), out=str(run), seed=seed, steps=steps, threads=1, **options)
+    pretrain(corpus=text, out=str(run), seed=seed, steps=steps, threads=1, cbs=cbs, **options)
     trained = time.process_time()-begun
     found = measure(run, tune, pairs, seed, at_random)
     shutil.rmtree(run)
@@ -165,7 +166,7 @@ if __name__=='__main__':
     ask.add_argument('--home', type=Path, default=Path('paper_runs'), help='folder for runs under way')
     a = ask.parse_args()
     torch.set_num_threads(1)
-    text,done = write_part(a.text, 20_000_000, a.home),tasks_done(a.out)
+    text,done = str(write_part(a.text, 20_000_000, a.home)),tasks_done(a.out)
     known,pairs = make_tasks(a.text, a.data, a.home, a.tasks),some_pairs(a.data/'grammar/zorro.jsonl.xz')
     for seed in a.seeds:
         for name in a.conditions:

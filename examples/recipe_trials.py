@@ -2,8 +2,9 @@
 
     python recipe_trials.py TEXT SENTENCES TAGGING PAIRS OUT --trials tiny vocab_2k … --seeds 0 1 2 3 4
 
-TEXT as in paper_tables.py. SENTENCES: a folder with MR/ and SUBJ/, each with train.tsv and test.tsv. TAGGING: a folder with
-chunk/train.txt (CoNLL-2000), of which a tenth is scored. PAIRS: pairs of Zorro, .jsonl.
+TEXT as in paper_tables.py; or the word builtin: the docstrings, where the rows on word order are from those held out.
+SENTENCES: a folder with MR/ and SUBJ/, each with train.tsv and test.tsv. TAGGING: a folder with chunk/train.txt
+(CoNLL-2000), of which a tenth is scored. PAIRS: pairs of Zorro, .jsonl.
 A trial has as many steps as take the CPU time of 4,500 steps of `tiny`; the first run of a trial measures that, in
 turns with `tiny`, and writes it beside OUT. Runs that OUT has already are left out.
 """
@@ -16,20 +17,68 @@ from electra_nb.tasks.kinds import kind_of
 from electra_nb.tasks.learner import dev_predictions, fit_task, task_features, task_learner
 from electra_nb.tasks.loading import load_files
 from electra_nb.tasks.settings import finetune_config
-from electra_nb.training.clock import time_step
+from electra_nb.training.clock import StepClock, measure_step, random_learner
+from electra_nb.training.nonfinite import DumpBadBatch
+from fastai.callback.core import Callback
 from functools import partial
 from paper_tables import add_line, bits, documents, one_run, sentence_task, some_pairs, write_part
 from pathlib import Path
 from statistics import median
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
+falling = dict(mask_prob=.3, final_mask_prob=.15)
 trials = dict( # name -> what `pretrain` is told
     tiny=dict(), disc_weight_10=dict(disc_weight=10.), disc_weight_20=dict(disc_weight=20.), mask_25=dict(mask_prob=.25),
-    disentangled=dict(tie='disentangled'), lossless=dict(carry_overflow=True), vocab_2k=dict(vocab_size=2048),
-    vocab_8k=dict(vocab_size=8192), lr_1e3=dict(lr=1e-3), lr_4e3=dict(lr=4e-3), generator_2=dict(generator_layers=1.),
-    layers_3=dict(n_layers=3, generator_layers=.3333), bs_16=dict(bs=16), bs_4=dict(bs=4),
-    mask_falls=dict(mask_prob=.3, final_mask_prob=.15), whole_words=dict(mask_unit='word'),
-    no_lexical=dict(lexical_start=False), normal=dict(init='normal', lexical_start=False), all_tokens=dict(objective='all_tokens_mlm'), mask_40=dict(mask_prob=.4),
-    slow_disc=dict(lr=7e-4, generator_lr=2e-3), slower_disc=dict(lr=4e-4, generator_lr=2e-3))
+    mask_40=dict(mask_prob=.4), mask_falls=falling, whole_words=dict(mask_unit='word'), all_tokens=dict(objective='all_tokens_mlm'),
+    vocab_2k=dict(vocab_size=2048), vocab_8k=dict(vocab_size=8192), lossless=dict(carry_overflow=True),
+    short_rows=dict(max_len=32, bs=16), bs_16=dict(bs=16), bs_4=dict(bs=4), bs_16_falls=dict(bs=16, **falling),
+    bs_16_mask_25=dict(bs=16, mask_prob=.25), bs_16_falls_1e3=dict(bs=16, lr=1e-3, **falling), lr_1e3=dict(lr=1e-3),
+    lr_4e3=dict(lr=4e-3), slow_disc=dict(lr=7e-4, generator_lr=2e-3), slower_disc=dict(lr=4e-4, generator_lr=2e-3),
+    dropout_10=dict(dropout=.1, attention_dropout=.1), disentangled=dict(tie='disentangled'), generator_2=dict(generator_layers=1.),
+    layers_3=dict(n_layers=3, generator_layers=.3333), no_lexical=dict(lexical_start=False),
+    normal=dict(init='normal', lexical_start=False), average=dict(), muon=dict(), muon_2=dict(), muon_half=dict(),
+    muon_16_falls=dict(bs=16, **falling))
+
+class Average(Callback):
+    "End with an exponential average of the weights in place of the last ones."
+    def __init__(self, steps, decay=.999): self.steps,self.update = steps,get_ema_multi_avg_fn(decay)
+    def before_fit(self): self.averaged = AveragedModel(self.model, multi_avg_fn=self.update)
+    def after_step(self):
+        self.averaged.update_parameters(self.model)
+        if self.averaged.n_averaged==self.steps: self.model.load_state_dict(self.averaged.module.state_dict())
+
+def orthogonal(x):
+    "(n, rows, columns) -> as `x`, with singular values near 1: five steps of Newton and Schulz, with Muon's coefficients."
+    x = x/(x.norm(dim=(1,2), keepdim=True)+1e-7)
+    for _ in range(5):
+        square = x.mT@x # (n, columns, columns)
+        x = 3.4445*x+x@(2.0315*square@square-4.775*square)
+    return x
+
+class Muon(Callback):
+    "Muon in place of Adam for the matrices of the layers; a step is as long as one of Adam, times `times`."
+    order = DumpBadBatch.order+1 # after the clipping
+    def __init__(self, steps, times=1.): self.times = times
+    def before_fit(self):
+        matrices,self.alike = [p for name,p in self.model.named_parameters() if p.ndim==2 and '.layer.' in name],[]
+        for shape in {p.shape for p in matrices}:
+            alike = [p for p in matrices if p.shape==shape]
+            self.alike.append((alike,torch.zeros(len(alike), *shape)))
+    @torch.no_grad()
+    def before_step(self):
+        lr = self.opt.hypers[-1]['lr']*self.times
+        for alike,mean in self.alike:
+            grad = torch.stack([p.grad for p in alike])
+            mean.lerp_(grad, .05)
+            step = grad.lerp(mean, .95)
+            wide = step.shape[1]<step.shape[2]
+            step = orthogonal(step.mT).mT if wide else orthogonal(step)
+            for p,s in zip(alike, step):
+                p.mul_(1-.01*lr).sub_(s, alpha=lr*.2*max(s.shape)**.5)
+                p.grad = None # nothing is left for Adam
+
+callbacks = dict( # trial -> what makes its callback from the number of steps
+    average=Average, muon=Muon, muon_16_falls=Muon, muon_2=partial(Muon, times=2.), muon_half=partial(Muon, times=.5))
 
 def few(data, n_train, n_dev=2000):
     "A task with the first of its training rows, and of its dev rows."
@@ -38,7 +87,8 @@ def few(data, n_train, n_dev=2000):
 
 def make_tasks(text, sentences, tagging):
     "The tasks, and how many times each passes over its training rows."
-    few_shot = [word_order_task(documents(text, 20_000_000, 26_000_000)), *(sentence_task(sentences, k) for k in ('SUBJ','MR'))]
+    unseen = None if text=='builtin' else documents(text, 20_000_000, 26_000_000)
+    few_shot = [word_order_task(unseen), *(sentence_task(sentences, k) for k in ('SUBJ','MR'))]
     return [(few(t, n), epochs) for t in few_shot for n,epochs in ((200,30.),(2000,5.))]+[(few(load_files('chunk', tagging), 2000), 5.)]
 
 def fine_tune(start, tok, tasks, seed):
@@ -56,15 +106,20 @@ def fine_tune(start, tok, tasks, seed):
         if data.task.kind=='classify': out[data.name]['right'] = bits(pred==rows.labels)
     return out
 
+def step_seconds(name):
+    "Seconds of a step of a trial, on rows of random words."
+    recipe,clock = make_recipe('tiny', **trials[name]),StepClock(2.)
+    learn = random_learner(recipe, recipe.vocab.vocab_size, 'cpu')
+    if name in callbacks: learn.add_cb(callbacks[name](10**9))
+    return measure_step(learn, recipe, recipe.train.bs, clock).step
+
 def equal_time(name, times):
     "Steps of a trial that take the CPU time of 4,500 steps of `tiny`; `times` keeps them."
     kept = json.loads(times.read_text()) if times.exists() else {}
     if name not in kept:
         took = {k:[] for k in ('tiny',name)}
         for _ in range(5):
-            for k,seconds in took.items():
-                recipe = make_recipe('tiny', **trials[k])
-                seconds.append(time_step(recipe, recipe.vocab.vocab_size, 'cpu').step)
+            for k,seconds in took.items(): seconds.append(step_seconds(k))
         ratio = median(took[name])/median(took['tiny'])
         kept[name] = dict(ratio=round(ratio, 4), steps=4500 if name=='tiny' else round(4500/ratio))
         times.write_text(json.dumps(kept, indent=1)+'\n')
@@ -78,7 +133,7 @@ if __name__=='__main__':
     ask.add_argument('--home', default='trial_runs', help='folder for runs under way')
     a = ask.parse_args()
     torch.set_num_threads(1)
-    text = write_part(a.text, 20_000_000, a.home)
+    text = None if a.text=='builtin' else str(write_part(a.text, 20_000_000, a.home))
     out,tasks,pairs = Path(a.out),make_tasks(a.text, a.sentences, a.tagging),some_pairs(a.pairs)
     for seed in a.seeds:
         for name in a.trials:
@@ -86,4 +141,5 @@ if __name__=='__main__':
             if (name,seed) in done: continue
             about = dict(trial=name, seed=seed, steps=equal_time(name, out.with_suffix('.times.json')))
             tune,run = partial(fine_tune, tasks=tasks, seed=seed),Path(a.home)/f'{name}-{seed}'
-            add_line(out, one_run(about, trials[name], text, run, tune, pairs, name=='tiny'))
+            cbs = [callbacks[name](about['steps'])] if name in callbacks else None
+            add_line(out, one_run(about, trials[name], text, run, tune, pairs, name=='tiny', cbs))
