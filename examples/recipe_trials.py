@@ -21,23 +21,23 @@ from electra_nb.training.clock import StepClock, measure_step, random_learner
 from electra_nb.training.nonfinite import DumpBadBatch
 from fastai.callback.core import Callback
 from functools import partial
-from paper_tables import add_line, bits, documents, one_run, sentence_task, some_pairs, write_part
+from paper_tables import add_line, bits, documents, one_run, paper_masks, sentence_task, some_pairs, write_part
 from pathlib import Path
 from statistics import median
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 falling = dict(mask_prob=.3, final_mask_prob=.15)
-trials = dict( # name -> what `pretrain` is told
+trials = dict( # name -> what `pretrain` is told, beside `paper_masks`
     tiny=dict(), disc_weight_10=dict(disc_weight=10.), disc_weight_20=dict(disc_weight=20.), mask_25=dict(mask_prob=.25),
     mask_40=dict(mask_prob=.4), mask_falls=falling, whole_words=dict(mask_unit='word'), all_tokens=dict(objective='all_tokens_mlm'),
-    vocab_2k=dict(vocab_size=2048), vocab_8k=dict(vocab_size=8192), lossless=dict(carry_overflow=True),
-    short_rows=dict(max_len=32, bs=16), bs_16=dict(bs=16), bs_4=dict(bs=4), bs_16_falls=dict(bs=16, **falling),
-    bs_16_mask_25=dict(bs=16, mask_prob=.25), bs_16_falls_1e3=dict(bs=16, lr=1e-3, **falling), lr_1e3=dict(lr=1e-3),
-    lr_4e3=dict(lr=4e-3), slow_disc=dict(lr=7e-4, generator_lr=2e-3), slower_disc=dict(lr=4e-4, generator_lr=2e-3),
+    vocab_2k=dict(vocab_size=2048), vocab_8k=dict(vocab_size=8192), vocab_16k=dict(vocab_size=16384),
+    lossless=dict(carry_overflow=True), short_rows=dict(max_len=32, bs=16), bs_16=dict(bs=16), bs_4=dict(bs=4),
+    bs_16_falls=dict(bs=16, **falling), bs_16_mask_25=dict(bs=16, mask_prob=.25), bs_16_falls_1e3=dict(bs=16, lr=1e-3, **falling),
+    lr_1e3=dict(lr=1e-3), lr_4e3=dict(lr=4e-3), slow_disc=dict(lr=7e-4, generator_lr=2e-3), slower_disc=dict(lr=4e-4, generator_lr=2e-3),
     dropout_10=dict(dropout=.1, attention_dropout=.1), disentangled=dict(tie='disentangled'), generator_2=dict(generator_layers=1.),
     layers_3=dict(n_layers=3, generator_layers=.3333), no_lexical=dict(lexical_start=False),
     normal=dict(init='normal', lexical_start=False), average=dict(), muon=dict(), muon_2=dict(), muon_half=dict(),
-    muon_16_falls=dict(bs=16, **falling))
+    muon_16_falls=dict(bs=16, **falling), vocab_8k_falls=dict(vocab_size=8192, **falling))
 
 class Average(Callback):
     "End with an exponential average of the weights in place of the last ones."
@@ -108,7 +108,9 @@ def fine_tune(start, tok, tasks, seed):
 
 def step_seconds(name):
     "Seconds of a step of a trial, on rows of random words."
-    recipe,clock = make_recipe('tiny', **trials[name]),StepClock(2.)
+    options = {**paper_masks, **trials[name]}
+    if options['final_mask_prob']: options['mask_prob'] = (options['mask_prob']+options.pop('final_mask_prob'))/2 # on average
+    recipe,clock = make_recipe('tiny', **options),StepClock(2.)
     learn = random_learner(recipe, recipe.vocab.vocab_size, 'cpu')
     if name in callbacks: learn.add_cb(callbacks[name](10**9))
     return measure_step(learn, recipe, recipe.train.bs, clock).step
@@ -142,4 +144,4 @@ if __name__=='__main__':
             about = dict(trial=name, seed=seed, steps=equal_time(name, out.with_suffix('.times.json')))
             tune,run = partial(fine_tune, tasks=tasks, seed=seed),Path(a.home)/f'{name}-{seed}'
             cbs = [callbacks[name](about['steps'])] if name in callbacks else None
-            add_line(out, one_run(about, trials[name], text, run, tune, pairs, name=='tiny', cbs))
+            add_line(out, one_run(about, {**paper_masks, **trials[name]}, text, run, tune, pairs, name=='tiny', cbs))
