@@ -44,10 +44,10 @@ recipes = dict(small=Recipe(), # Table 6, and the defaults of the original code
     base=change(Recipe(model=sizes['base']), max_len=512, bs=256, steps=766_000, lr=2e-4),
     large=change(Recipe(model=sizes['large']), max_len=512, bs=2048, steps=400_000, lr=2e-4, mask_prob=.25),
     small_pp=change(Recipe(model=sizes['small_pp']), max_len=512, steps=4_000_000), # the public small model
-    tiny=change(Recipe(model=sizes['tiny']), max_len=64, bs=8, steps=4500, lr=2e-3, warmup=.06, beta2=.98, vocab_size=4096,
-        valid=.02, eval_every=450, log_every=50, threads=1))
+    tiny=change(Recipe(model=sizes['tiny']), max_len=64, bs=8, steps=3800, lr=2e-3, warmup=.06, beta2=.98, vocab_size=4096,
+        mask_prob=.3, final_mask_prob=.15, valid=.02, eval_every=380, log_every=50, threads=1))
 recipes['hour'] = change(replace(recipes['tiny'], model=sizes['hour']), bs=16, steps=48_000, lr=5e-4, generator_lr=1.5e-3,
-    vocab_size=8192, carry_overflow=True, valid=.005, eval_every=1500, log_every=100, threads=2)
+    vocab_size=8192, mask_prob=.15, final_mask_prob=None, carry_overflow=True, valid=.005, eval_every=1500, log_every=100, threads=2)
 own_sizes = 'tiny','hour'
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #1b2f2283
@@ -56,9 +56,11 @@ def with_objective(
     name:str, # key of `objectives`
 ) -> Recipe:
     "The recipe with another objective; what its size changes in the objective's settings stays changed."
-    usual = settings(RTD())
+    usual,objective = settings(RTD()),get_objective(name)
     changed = {k:v for k,v in settings(recipe.objective).items() if v!=usual.get(k)}
-    found = replace(recipe, objective=change(get_objective(name), **changed), objective_name=name)
+    if 'final_mask_prob' in changed and 'final_mask_prob' in getattr(objective, 'without', ()):
+        changed['mask_prob'] = changed.pop('final_mask_prob')
+    found = replace(recipe, objective=change(objective, **changed), objective_name=name)
     return replace(found, train=replace(found.train, generator_lr=None)) if 'generator_lr' in found.without else found
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #ec422cad
@@ -130,13 +132,14 @@ def make_recipe(
     if idle:
         raise ValueError(f"{', '.join(idle)} would have no effect: the objective {base.objective_name!r} has no such setting; leave it "
             "out, or choose another objective")
+    if 'mask_prob' in given: given.setdefault('final_mask_prob', None)
     recipe = change(base, **given)
     check_tied(recipe, base)
     return check_recipe(recipe)
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #e508f684
 gone = ('cuda_graph',) # settings of earlier versions that changed the speed, not the result
-added = dict(lexical_start=False) # settings that came later, and what holds for a recipe.json without them
+added = dict(lexical_start=False, final_mask_prob=None) # settings that came later, and what holds for a recipe.json without them
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #f81b127f
 def settings_for(

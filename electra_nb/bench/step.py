@@ -76,13 +76,17 @@ class Step:
         towers = rtd.build(recipe.model, recipe.vocab.vocab_size, tok.pad_token_id)
         self.model = RTDModel(**towers).to(device).train()
         self.model.sample = reference_sample if loss is reference_loss else partial(sample_tokens, cfg=rtd.sample)
-        self.mask = MaskTokens(tok, rtd.mask).mask
+        self.masks,self.training = MaskTokens(tok, rtd.mask),True
+        self.masks.learn = self # which says how much of the training is done
         groups = [dict(params=ps, weight_decay=wd) for ps,wd in zip(decay_groups(self.model), (cfg.wd,0.))]
         self.opt = opt(groups, betas=(cfg.beta1,cfg.beta2), eps=cfg.eps)
 
+    @property
+    def pct_train(self): return self.n/self.recipe.train.steps
+
     def __call__(self, batch):
         train,cfg = self.recipe.train,self.recipe.optim
-        xb,weights = self.mask(*batch[:4 if train.unpad else 3])
+        xb,weights = self.masks.mask(*batch[:4 if train.unpad else 3])
         lr = lr_at(self.n, train.steps, cfg.lr, cfg.warmup)
         for group in self.opt.param_groups: group['lr'] = lr
         loss = self.loss_func(self.model, xb, weights, self.recipe.objective.loss)

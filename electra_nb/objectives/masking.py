@@ -21,7 +21,7 @@ class MaskConfig(Settings):
     keep_prob:float=0.15 # share of the slots whose token stays visible to the generator (original code, not in the paper)
     replacement:bool=True # draw positions with replacement (original code); False: distinct positions (corrected)
     random_prob:float=0. # share of the slots with a random word instead of [MASK] (original code: none; BERT: 0.1, with keep_prob=0.1)
-    final_mask_prob:float=None # share at the end, to which `mask_prob` falls evenly (Ankner et al. 2023: 0.3 to 0.15); None: as it is
+    final_mask_prob:float=None # share at the end, to which `mask_prob` falls evenly (Ankner et al. 2023: 0.3 to 0.15); None, or `mask_prob` alone: no fall
     mask_unit:str='token' # what is chosen at once: a 'token', a whole 'word', or a 'span' of words (`objectives.mask_units`)
     ranges = dict(mask_prob='(0, 1)', keep_prob='[0, 1)', random_prob='[0, 1)', final_mask_prob='(0, 1)',
         mask_unit=('token','word','span'))
