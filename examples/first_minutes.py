@@ -26,14 +26,18 @@ shown = ('mlm_loss','mlm_accuracy','mask_accuracy','sampled_accuracy','disc_loss
 
 def train(seed, home):
     "`pretrain()` in a process of its own: its folder, minutes in all, and the most memory of such a process so far."
-    out,kept = home/f'seed-{seed}',home/f'seed-{seed}.json'
+    out,kept,said = (home/f'seed-{seed}{end}' for end in ('','.json','.txt'))
     if not kept.exists():
         began = time.perf_counter()
         call = f'from electra_nb import pretrain; pretrain(seed={seed}, out={str(out)!r})'
-        subprocess.run([sys.executable, '-c', call], check=True)
+        with said.open('w') as f: subprocess.run([sys.executable, '-c', call], stdout=f, stderr=subprocess.STDOUT, check=True)
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss/1e6 # Linux counts in kB
         atomic_file(kept, json.dumps(dict(minutes=(time.perf_counter()-began)/60, peak=peak)))
     return out,json.loads(kept.read_text())
+
+def guessing(said):
+    "The share of the commonest token, from the row *guessing* of what a run printed."
+    return float(next(l for l in said.read_text().splitlines() if l.split()[:1]==['guessing']).split()[1])
 
 def figures(seed, run, took):
     "What a run ended with."
@@ -72,11 +76,10 @@ if __name__=='__main__':
     first = runs[a.seeds[0]][0]
     facts = {f:json.loads((first/f).read_text()) for f in ('data.json','recipe.json')}
     about = dict(commit=commit(), date=str(date.today()), versions=versions())
-    old = json.loads((a.results/'tiny.json').read_text()) if (a.results/'tiny.json').exists() else {}
-    tiny = {**old, **about, 'device':'2 CPU cores, one thread for training, no GPU'}
-    tiny['what'],tiny['command'] = 'pretrain() with no argument but the seed','python -c "from electra_nb import pretrain; pretrain(seed=SEED)"'
-    tiny['peak_memory_gb'] = round(max(took['peak'] for _,took in runs.values()), 2)
-    tiny.update(seeds=[figures(seed, *runs[seed]) for seed in a.seeds[:a.shown]], recipe=facts['recipe.json']['recipe'])
+    tiny = dict(what='pretrain() with no argument but the seed', command='python -c "from electra_nb import pretrain; pretrain(seed=SEED)"',
+        **about, device='2 CPU cores, one thread for training, no GPU', commonest_share=guessing(first.with_suffix('.txt')),
+        peak_memory_gb=round(max(took['peak'] for _,took in runs.values()), 2),
+        seeds=[figures(seed, *runs[seed]) for seed in a.seeds[:a.shown]], recipe=facts['recipe.json']['recipe'])
     atomic_file(a.results/'tiny.json', json.dumps(tiny, indent=1)+'\n')
     shutil.copy(first/'log.jsonl', a.results/'tiny_log.jsonl')
     atomic_file(a.results/'tiny_data.json', json.dumps(facts['data.json'])+'\n')
