@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['cli', 'check_arguments', 'read_recipe', 'run_folder', 'check_free', 'check_same', 'time_of_step', 'fit_deadline',
-           'pretrain', 'dry_run_of']
+           'join_training', 'pretrain', 'dry_run_of']
 
 # %% ../nbs/5_pretraining/05_pretraining.ipynb #7d023a57
 import os, tempfile, time
@@ -14,7 +14,7 @@ from .core.locks import folder_lock
 from .estimates import fit_hours, n_eval_batches, train_seconds
 from .recipe import Recipe, make_recipe, option_groups, own_sizes, recipe_docs, recipe_from_file
 from .reports.tracking import check_trackers
-from .run import Prepared, Run, build_learner, finish_run, open_folder, prepare_text, stop_run, train_run
+from .run import Prepared, Run, build_learner, finish_run, follow_run, open_folder, prepare_text, stop_run, train_run
 from .core.settings import change, with_options
 from .text.corpus import Corpus, get_corpus, iterable_corpus
 from .text.prepare import check_vocab_options
@@ -25,6 +25,7 @@ from .training.deadline import duration, rounded
 from .training.device import pick_device
 from .training.folder import check_out, default_out, refuse_other
 from .training.learner import describe_model
+from .training.processes import check_objective, first_goes_first, join_processes, leading, of_first, own_device, own_part, processes
 from .zero_shot.probe import check_probe
 from fastai.basics import Learner
 from pathlib import Path
@@ -120,6 +121,16 @@ def fit_deadline(
         'the plan is corrected at each evaluation')
     return fit
 
+# %% ../nbs/5_pretraining/05_pretraining.ipynb #cbea1b8a
+def join_training(
+    recipe:Recipe,
+) -> bool: # is this the first process, or the only one?
+    "Join the other processes, if there are any, and refuse what cannot be shared."
+    join_processes()
+    check_objective(recipe.objective)
+    own_part(recipe.train)
+    return processes()[0]==0
+
 # %% ../nbs/5_pretraining/05_pretraining.ipynb #e3d352f9
 @with_options(recipe_docs())
 def pretrain(
@@ -143,25 +154,29 @@ def pretrain(
     began = time.perf_counter()
     check_arguments(max_hours, cache, resume, whole_files=whole_files, dry_run=dry_run)
     size,recipe = read_recipe(size, options)
-    device = pick_device(device, recipe.train.precision)
+    first = join_training(recipe)
+    device = pick_device(own_device(device), recipe.train.precision)
     check_trackers(log_with)
     pairs,cbs = check_probe(probe, size in own_sizes),check_callbacks(cbs)
     if out is not None: check_out(out, resume)
-    with interrupt_message(lambda: 'stopped while the text was prepared; the same call goes on from what is done'):
-        found = get_corpus(corpus, text_column, whole_files)
-        check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)
-        if dry_run: return dry_run_of(size, recipe, found, tokenizer, device, options)
-        out = run_folder(out, size, recipe, corpus, found, tokenizer)
-        check_free(out, resume)
-        check_same(out, size, recipe, found)
-        text = prepare_text(recipe, found, tokenizer, out, cache)
-        if recipe.train.hours: recipe = fit_deadline(recipe, options, text, device, out, began)
-        run = Run(out, size, recipe, found, text, build_learner(recipe, text, device))
-    logger.info(describe_model(run.learn, text.tok))
-    with folder_lock(out):
-        done = open_folder(run)
-        stopped = train_run(run, max_hours, log_with, cbs, began, pairs)
-        return stop_run(run, stopped) if stopped else finish_run(run, done)
+    with leading():
+        with interrupt_message(lambda: 'stopped while the text was prepared; the same call goes on from what is done'):
+            found = get_corpus(corpus, text_column, whole_files)
+            check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)
+            if dry_run: return dry_run_of(size, recipe, found, tokenizer, device, options)
+            out = run_folder(out, size, recipe, corpus, found, tokenizer)
+            with first_goes_first():
+                if first: check_free(out, resume)
+                if first: check_same(out, size, recipe, found)
+                text = prepare_text(recipe, found, tokenizer, out, cache)
+            if recipe.train.hours: recipe = of_first(first and fit_deadline(recipe, options, text, device, out, began))
+            run = Run(out, size, recipe, found, text, build_learner(recipe, text, device))
+        if not first: return follow_run(run, cbs)
+        logger.info(describe_model(run.learn, text.tok))
+        with folder_lock(out):
+            done = open_folder(run)
+            stopped = train_run(run, max_hours, log_with, cbs, began, pairs)
+            return stop_run(run, stopped) if stopped else finish_run(run, done)
 
 # %% ../nbs/5_pretraining/05_pretraining.ipynb #dc89c1f5
 def dry_run_of(

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Prepared', 'Run', 'prepare_text', 'build_learner', 'machine', 'announce_machine', 'write_facts', 'write_tokenizer',
-           'open_folder', 'is_finished', 'train_run', 'stop_place', 'stop_run', 'attempt', 'finish_run']
+           'open_folder', 'is_finished', 'train_run', 'follow_run', 'stop_place', 'stop_run', 'attempt', 'finish_run']
 
 # %% ../nbs/5_pretraining/04_run.ipynb #f9312dab
 import json, signal, sys, torch
@@ -27,7 +27,9 @@ from .training.folder import note_end, open_run_folder, run_identity
 from .training.learner import pretrain_learner
 from .training.live import LiveView
 from .training.log import read_log
+from .training.following import follow
 from .training.loop import train
+from .training.processes import own_threads, processes
 from .zero_shot.closing import closing_words
 from .zero_shot.probe import Probe
 from fastai.basics import Learner
@@ -66,8 +68,9 @@ Run = namedtuple('Run', 'out size recipe corpus text learn') # folder, key of `r
 
 def machine(run:Run) -> dict: # device, and threads of a CPU
     "What computes the steps."
-    if run.learn.dls.device.type=='cuda': return dict(device=torch.cuda.get_device_name())
-    return dict(device='CPU', threads=run.recipe.train.threads or torch.get_num_threads())
+    n = processes()[1]
+    if run.learn.dls.device.type=='cuda': return dict(device=torch.cuda.get_device_name(), processes=n)
+    return dict(device='CPU', threads=own_threads(run.recipe.train) or torch.get_num_threads(), processes=n)
 
 # %% ../nbs/5_pretraining/04_run.ipynb #7b79cf4b
 def announce_machine(
@@ -128,7 +131,7 @@ def train_run(
     "Train, with all that looks on."
     recipe,learn,threads = run.recipe,run.learn,torch.get_num_threads()
     if probe is not False: learn.add_cb(Probe(run.text.tok, probe))
-    if recipe.train.threads: torch.set_num_threads(recipe.train.threads)
+    if recipe.train.threads: torch.set_num_threads(own_threads(recipe.train))
     track = Track(run.out, log_with, dict(size=run.size, corpus=run.corpus.name, vocabulary=len(run.text.tok), **recipe.flat()))
     samples,live,before = KeepSamples(run.out),LiveView(run.out),len(read_log(run.out/'log.jsonl'))
     watching = [*cbs,Doctor(run.out),samples,live,track]
@@ -141,6 +144,18 @@ def train_run(
         torch.set_num_threads(threads)
         track.end()
     return stopped
+
+# %% ../nbs/5_pretraining/04_run.ipynb #9c1abce7
+def follow_run(
+    run:Run,
+    cbs:list=(), # callbacks of the user
+) -> Learner: # with the same weights as that of the first process
+    "Train as one of the processes that follow the first."
+    threads,everywhere = torch.get_num_threads(),[cb for cb in cbs if getattr(cb, 'every_process', False)]
+    if run.recipe.train.threads: torch.set_num_threads(own_threads(run.recipe.train))
+    try: follow(run.learn, run.recipe.train, run.recipe.optim, everywhere)
+    finally: torch.set_num_threads(threads)
+    return run.learn
 
 # %% ../nbs/5_pretraining/04_run.ipynb #67455569
 def stop_place(

@@ -80,7 +80,7 @@ def token_positions(
 # %% ../../nbs/1_text/12_batches.ipynb #10215bec
 class ExamplesDL:
     "Batches `(ids, lens, n_a)` of packed examples, and with `unpad` also the `indices` of their tokens, as a fastai data loader."
-    kept = ('bs','n_batches','seed','shuffle','start','device','prefetch','unpad') # arguments that a copy has too
+    kept = ('bs','n_batches','seed','shuffle','start','device','prefetch','unpad','part') # arguments that a copy has too
     def __init__(self,
         examples:Examples, # the rows
         bs:int=128, # rows in a batch
@@ -91,12 +91,14 @@ class ExamplesDL:
         device:str='cpu', # where batches go
         prefetch:int=None, # batches to have ready in advance, gathered by a thread into pinned memory; None: 2 on a GPU, else 0
         unpad:int=0, # also return where the tokens are, in a multiple of so many positions (`token_positions`); 0: don't
+        part:tuple=(0,1), # number of this process, and of how many; with `shuffle` it has its part of each batch
     ):
         if bs<1: raise ValueError(f"bs={bs}: a batch needs at least one row")
         if shuffle and len(examples)<bs:
             raise ValueError(f"there are {len(examples)} training rows, fewer than one batch of {bs}: take more text or a smaller bs")
         self.examples,self.bs,self.seed,self.shuffle = examples,bs,seed,shuffle
-        self.start,self.device,self.prefetch,self.unpad = start,torch.device(device),prefetch,unpad
+        self.start,self.device,self.prefetch = start,torch.device(device),prefetch
+        self.unpad,self.part = unpad,part
         n = len(examples)//bs if shuffle else -(-len(examples)//bs)
         if n_batches is not None: n = n_batches if shuffle else min(n_batches, n)
         self.n_batches = max(1, n)
@@ -123,7 +125,7 @@ def n(self:ExamplesDL):
 @patch
 def rows(self:ExamplesDL, i):
     "Numbers of the rows of batch `i`, counted from `start`."
-    if self.shuffle: return batch_rows(self.start+i, self.bs, len(self.examples), self.seed)
+    if self.shuffle: return np.split(batch_rows(self.start+i, self.bs, len(self.examples), self.seed), self.part[1])[self.part[0]]
     start = i*self.bs
     return np.arange(start, min(start+self.bs, self.n))*len(self.examples)//self.n
 

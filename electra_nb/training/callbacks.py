@@ -16,7 +16,7 @@ welcome = ('ActivationStats','CSVLogger','ChannelsLast','CollectDataCallback','E
 _rate = 'pass lr, warmup and lr_power, which are the schedule of a run'
 _precision = "pass precision='bf16', 'fp16' or 'fp32'"
 _trackers = "pass log_with=, such as log_with='tensorboard' or 'wandb' (reports.tracking)"
-_alone = 'a run is one process on one device'
+_alone = 'start the same command with torchrun (howto/several_processes)'
 
 # fastai's callback -> what to do instead
 instead = dict.fromkeys(('ParamScheduler','ReduceLROnPlateau'), _rate)

@@ -16,6 +16,7 @@ from .device import explain_memory, pick_device, smaller_batches
 from .learner import pretrain_learner
 from .log import LogSteps
 from .optim import WarmupDecay
+from .processes import processes
 from .progress import orders
 from ..text.tokenizer import bert_tokenizer, special_tokens
 from .nonfinite import DumpBadBatch
@@ -138,9 +139,10 @@ def time_step(
     train,max_len = recipe.train,recipe.packing.max_len
     device,state,threads = pick_device(device, train.precision),random_state(),torch.get_num_threads()
     train = replace(train, compile=bool(train.compile)) # compiling takes longer than the rest: only if asked for
-    gpu,flops = device=='cuda',step_flops(recipe, vocab_size)
+    gpu,flops,n = device=='cuda',step_flops(recipe, vocab_size),processes()[1]
     fill = 1. if lengths is None else sum(map(int, lengths))/len(lengths)/max_len
     rows = train.bs if gpu else max(1, min(train.bs//train.accumulate, int(3e10/flops/fill*train.bs)))
+    rows = max(n, rows//n*n) # each process has the same number
     timed = train if gpu else replace(train, bs=rows, accumulate=1)
     if train.threads: torch.set_num_threads(train.threads)
     try:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from ..core.commands import logger
 from ..text.rows import packing_stats
 from .compile import CompileStep
+from .processes import processes
 from .progress import orders
 from .steps import TrainConfig
 from fastai.basics import Learner
@@ -162,7 +163,7 @@ def unpad_multiple(
     cpu = device.type=='cpu'
     pays = cpu and not cfg.compile and packing_stats(train)['padding']>1/8
     if not (pays if cfg.unpad is None else cfg.unpad): return 0
-    return 1 if cpu and not cfg.compile else train.max_len*max(1, cfg.bs//cfg.accumulate//32)
+    return 1 if cpu and not cfg.compile else train.max_len*max(1, cfg.bs//cfg.accumulate//processes()[1]//32)
 
 # %% ../../nbs/4_training/07_device.ipynb #b33cd778
 @cache

@@ -9,6 +9,7 @@ __all__ = ['check_vocabulary', 'pretrain_loaders', 'PretrainLearner', 'pretrain_
 import torch
 from ..text.batches import ExamplesDL
 from .optim import ClipGrads, OptimConfig, adam_args
+from .processes import own_part, processes
 from .progress import Steps
 from .steps import TrainConfig, eval_interval
 from .tower_rates import tower_groups
@@ -44,9 +45,9 @@ def pretrain_loaders(
     device:torch.device, # where the batches go
 ) -> DataLoaders:
     "Batches of ids for training and evaluation."
-    bs = cfg.bs//cfg.accumulate
+    bs,part = cfg.bs//cfg.accumulate,own_part(cfg)
     n,unpad = eval_interval(cfg)*cfg.accumulate,unpad_multiple(cfg, train, device)
-    train_dl = ExamplesDL(train, bs, n, seed=cfg.seed, device=device, unpad=unpad)
+    train_dl = ExamplesDL(train, bs, n, seed=cfg.seed, device=device, unpad=unpad, part=part)
     return DataLoaders(train_dl, ExamplesDL(valid, bs, cfg.eval_batches, shuffle=False, device=device), device=device)
 
 # %% ../../nbs/4_training/09_learner.ipynb #4fe57ace
@@ -86,7 +87,7 @@ def pretrain_learner(
     device = torch.device(pick_device(device, cfg.precision))
     dls,args = pretrain_loaders(train, valid, cfg, device),objective(towers, tok)
     args['cbs'] += [Steps(),ClipGrads(optim.clip),LossesToHost(),*precision_cbs(cfg.precision, device),*compile_cbs(cfg, device)]
-    if cfg.accumulate>1: args['cbs'].append(GradientAccumulation(cfg.bs))
+    if cfg.accumulate>1: args['cbs'].append(GradientAccumulation(cfg.bs//processes()[1]))
     args['model'].to(device)
     args = {**args, **adam_args(optim), 'splitter':partial(tower_groups, cfg=cfg)}
     learn = PretrainLearner(dls, **args)

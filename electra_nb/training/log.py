@@ -14,6 +14,7 @@ from ..objectives.table import objective_of
 from .nonfinite import tower_norms, trained_parts
 from ..core.commands import logger
 from .eval_table import EvalTable
+from .processes import processes
 from .progress import orders
 from fastai.callback.core import Callback
 from fastai.learner import Recorder
@@ -123,7 +124,7 @@ def log_means(self:LogSteps) -> None:
     norms = {k:v.item() for k,v in tower_norms(trained_parts(self.learn.model), self.learn.clip_grads.norm).items()}
     self.learn.tower_losses.append((self.counted,{k:v for k,v in means.items() if k!='loss'}))
     batch,lr = batch_fingerprint(self.xb[0]),self.opt.hypers[-1]['lr']
-    times = dict(tokens_per_s=round(tokens/took, 1), seconds=round(self.seconds, 1))
+    times = dict(tokens_per_s=round(processes()[1]*tokens/took, 1), seconds=round(self.seconds, 1))
     self.write(dict(step=self.counted, **means, grad_norm=norm, **norms, batch=batch, lr=lr, **times))
 
 # %% ../../nbs/4_training/05_log.ipynb #c7373ca2

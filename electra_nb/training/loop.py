@@ -14,12 +14,14 @@ from ..text.batches import row_order
 from .deadline import Deadline, SayProgress, WarnTooLong
 from ..core.files import hash_texts, need_space, remove_folder
 from .device import explain_memory, smaller_batches
+from .following import lead, leading_cbs
 from .history import fill_recorder
 from .log import LogSteps, read_log, save_curves, trim_log
 from .optim import OptimConfig, WarmupDecay
 from .steps import CostLimit, EvalIntervals, RestoreScaler, SaveSteps, TrainConfig
 from .steps import eval_interval, milestones, n_intervals, stop_signals
 from .nonfinite import DumpBadBatch
+from .processes import processes
 from .progress import orders, StepProgress
 from .tower_rates import tower_factors
 from fastai.basics import Learner
@@ -134,7 +136,7 @@ def _fit(learn, own, cfg, cbs):
     n = n_intervals(learn.steps.done, learn.steps.last, eval_interval(cfg))
     def advice(): return smaller_batches(cfg, learn.dls.train.examples.max_len, newest_checkpoint(own.saver.home) is not None)
     try:
-        with explain_memory(advice): learn.fit(n, cbs=[*own,*cbs])
+        with explain_memory(advice): learn.fit(n, cbs=[*own,*leading_cbs(cfg),*cbs])
     except FloatingPointError as e: raise FloatingPointError(f'{e} {own.dump.save()}'.strip()) from None
     finally: own.bar.close()
 
@@ -152,6 +154,7 @@ def train(
     "Train up to the last step, from the newest checkpoint if there is one."
     run,every = Path(run),eval_interval(cfg)
     state = _resume(learn, run, run_fingerprint(learn, cfg, optim), cfg)
+    if processes()[1]>1: lead(learn, state)
     own = run_callbacks(learn, run, tok, cfg, optim, state, max_hours, began)
     _tidy(learn, run, cfg, state)
     with learn.no_bar(), learn.no_logging(), stop_signals(own.saver):

@@ -1,0 +1,127 @@
+"One training by two real processes, started by torchrun: equal to one process, and exact after any end."
+import json, os, signal, subprocess, sys, time
+from pathlib import Path
+
+import pytest, torch
+from safetensors.torch import load_file
+from test_process import env, text
+
+common = "corpus='texts.txt', steps=30, bs=4, max_len=32, eval_every=10, log_every=5, save_every=5, device='cpu'"
+slow = '''
+import time
+from fastai.callback.core import Callback
+class Slow(Callback):
+    def after_step(self): time.sleep(.1)
+'''
+alone = '''
+from electra_nb.training.processes import part_seed
+from fastai.callback.core import Callback
+import torch
+class DrawLikeTwo(Callback):
+    order,run_valid = -9,False
+    def before_batch(self):
+        update,second = divmod(self.learn.steps.batches-1, 2)
+        if second: self.own = torch.get_rng_state()
+        if second: torch.manual_seed(part_seed(0, 1, update))
+    def after_loss(self):
+        if self.learn.steps.batches%2==0: torch.set_rng_state(self.own)
+'''
+
+def start(tmp, code, n=2, **kw):
+    "Start a program, in several processes unless `n` is 1."
+    (tmp/'job.py').write_text(code)
+    command = [sys.executable] if n==1 else [sys.executable,'-m','torch.distributed.run','--standalone','--nproc-per-node',str(n)]
+    kw = dict(cwd=tmp, env=env(tmp, **kw), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([*command,'job.py'], start_new_session=True, **kw)
+
+def run(tmp, code, n=2, **kw):
+    p = start(tmp, code, n, **kw)
+    try: out,err = p.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        os.killpg(p.pid, signal.SIGKILL)
+        raise
+    return p.returncode,out,err
+
+def job(out, extra='', before=''): return f"{before}\nfrom electra_nb import pretrain\nlearn = pretrain(out={out!r}, {common}{extra})\n"
+
+def weights(run): return {f'{t}.{k}':v for t in ('generator','discriminator') for k,v in load_file(run/t/'model.safetensors').items()}
+
+def same(a, b): return a.keys()==b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+
+def wait_for(path, p, seconds=120):
+    "Wait until a file is there, or the program has ended."
+    for _ in range(seconds*20):
+        if path.exists() or p.poll() is not None: return
+        time.sleep(.05)
+
+@pytest.fixture(scope='module')
+def tmp(tmp_path_factory):
+    "A folder with a corpus and a whole run by two processes."
+    tmp = tmp_path_factory.mktemp('processes')
+    (tmp/'texts.txt').write_text(text)
+    rc,out,err = run(tmp, job('two')+"import os\nopen('end'+os.environ['RANK'], 'w').write(str(sum(p.double().sum().item() for p in learn.model.parameters())))\n")
+    assert rc==0, err
+    (tmp/'out.txt').write_text(out)
+    return tmp
+
+def test_whole(tmp):
+    "The first process alone prints, both return a Learner with the same weights, and the folder says how many there were."
+    out = (tmp/'out.txt').read_text()
+    assert out.count('30/30')==1 and out.count('two/discriminator')==1
+    assert (tmp/'end0').read_text()==(tmp/'end1').read_text()
+    assert json.loads((tmp/'two'/'data.json').read_text())['processes']==2
+    assert {p.name for p in (tmp/'two').iterdir()}>={'generator','discriminator','checkpoints','report.html','README.md'}
+    assert not list(Path('/dev/shm').glob('electra_nb_*')) if Path('/dev/shm').is_dir() else True
+
+def test_equals_one(tmp):
+    "The weights are those of one process with accumulate=2 that draws the same, bit for bit."
+    rc,_,err = run(tmp, job('one', ', accumulate=2, cbs=[DrawLikeTwo()]', alone), n=1)
+    assert rc==0, err
+    assert same(weights(tmp/'one'), weights(tmp/'two'))
+
+@pytest.mark.parametrize('victim', ['first','second','all'])
+def test_killed(tmp, victim):
+    "A process that dies takes the others with it, and the same command ends with the same weights."
+    out = f'killed_{victim}'
+    p = start(tmp, job(out, ", cbs=[Slow()]", slow+f"import os\nopen('{out}'+os.environ['RANK'], 'w').write(str(os.getpid()))\n"))
+    wait_for(tmp/out/'checkpoints'/'step_8', p)
+    if victim=='all': os.killpg(p.pid, signal.SIGKILL)
+    else: os.kill(int((tmp/f"{out}{int(victim=='second')}").read_text()), signal.SIGKILL)
+    _,err = p.communicate(timeout=120)
+    assert p.returncode!=0
+    if victim=='second': assert 'another process of this training has ended' in err
+    assert not (tmp/out/'discriminator').exists()
+    rc,out_again,err = run(tmp, job(out))
+    assert rc==0 and 'going on from step_' in out_again, err
+    assert same(weights(tmp/out), weights(tmp/'two'))
+
+def test_stopped(tmp):
+    "A signal to all processes saves; the same command goes on and ends with the same weights."
+    p = start(tmp, job('stopped', ", cbs=[Slow()]", slow))
+    wait_for(tmp/'stopped'/'checkpoints'/'step_8', p)
+    os.killpg(p.pid, signal.SIGINT)
+    out,err = p.communicate(timeout=120)
+    assert p.returncode!=0 and 'and saved. The same call goes on from there' in out, out+err
+    rc,out,err = run(tmp, job('stopped'))
+    assert rc==0 and 'going on from step_' in out, err
+    assert same(weights(tmp/'stopped'), weights(tmp/'two'))
+
+def test_goes_on_alone(tmp):
+    "One process goes on with what two have begun, and says so."
+    rc,out,err = run(tmp, job('fewer', ', max_hours=1e-9'))
+    assert rc==0 and 'max_hours=1e-09 reached' in out, err
+    rc,out,err = run(tmp, job('fewer'), n=1)
+    assert rc==0 and 'processes 1 instead of 2' in out, err
+
+def test_deadline(tmp):
+    "The steps that fit into some time are found by the first process, and moved for all."
+    rc,out,err = run(tmp, job('hours', ", hours=.004").replace('steps=30, ', ''))
+    assert rc==0 and 'deadline: about' in out, err
+    assert (tmp/'hours'/'discriminator'/'model.safetensors').exists()
+
+@pytest.mark.parametrize('extra,words', [(', bs=5','cannot be divided among 2 processes'),(", objective='sas'",'by one process')])
+def test_refused(tmp, extra, words):
+    "What cannot be shared is refused before any work."
+    code = job('refused', extra).replace('bs=4, ', '' if 'bs' in extra else 'bs=4, ')
+    rc,_,err = run(tmp, code)
+    assert rc!=0 and words in err and not (tmp/'refused').exists()
