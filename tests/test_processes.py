@@ -79,14 +79,13 @@ def test_equals_one(tmp):
     assert rc==0, err
     assert same(weights(tmp/'one'), weights(tmp/'two'))
 
-@pytest.mark.parametrize('victim', ['first','second','all'])
+@pytest.mark.parametrize('victim', ['first','second'])
 def test_killed(tmp, victim):
     "A process that dies takes the others with it, and the same command ends with the same weights."
     out = f'killed_{victim}'
     p = start(tmp, job(out, ", cbs=[Slow()]", slow+f"import os\nopen('{out}'+os.environ['RANK'], 'w').write(str(os.getpid()))\n"))
     wait_for(tmp/out/'checkpoints'/'step_8', p)
-    if victim=='all': os.killpg(p.pid, signal.SIGKILL)
-    else: os.kill(int((tmp/f"{out}{int(victim=='second')}").read_text()), signal.SIGKILL)
+    os.kill(int((tmp/f"{out}{int(victim=='second')}").read_text()), signal.SIGKILL)
     _,err = p.communicate(timeout=120)
     assert p.returncode!=0
     if victim=='second': assert 'another process of this training has ended' in err
@@ -119,9 +118,7 @@ def test_deadline(tmp):
     assert rc==0 and 'deadline: about' in out, err
     assert (tmp/'hours'/'discriminator'/'model.safetensors').exists()
 
-@pytest.mark.parametrize('extra,words', [(', bs=5','cannot be divided among 2 processes'),(", objective='sas'",'by one process')])
-def test_refused(tmp, extra, words):
+def test_refused(tmp):
     "What cannot be shared is refused before any work."
-    code = job('refused', extra).replace('bs=4, ', '' if 'bs' in extra else 'bs=4, ')
-    rc,_,err = run(tmp, code)
-    assert rc!=0 and words in err and not (tmp/'refused').exists()
+    rc,_,err = run(tmp, job('refused').replace('bs=4', 'bs=5'))
+    assert rc!=0 and 'cannot be divided among 2 processes' in err and not (tmp/'refused').exists()
