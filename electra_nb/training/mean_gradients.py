@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['shared_folder', 'shared_file', 'SharedMemory', 'MeanGradients', 'compare_weights']
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #b0347624
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #94c032c4
 import os, shutil, torch
 import torch.distributed as dist
 from .optim import WarmupDecay
@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import mkstemp
 from torch import Tensor, nn
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #1569696e
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #54301908
 shared_folder = Path('/dev/shm') # files in memory, on Linux
 
 def shared_file(
@@ -32,7 +32,7 @@ def shared_file(
     dist.broadcast_object_list(path, 0)
     return path[0]
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #3255385c
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #fa7aa582
 class SharedMemory:
     "Numbers of every process of one machine, where all can read them."
     def __init__(self,
@@ -54,7 +54,7 @@ class SharedMemory:
         self.turn = 1-self.turn
         return self.found.div_(self.places.shape[1])
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #c90adf5f
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #591cca1b
 class MeanGradients(Callback):
     "Give every process the mean of all gradients."
     order,run_valid = orders['MeanGradients'],False
@@ -91,7 +91,7 @@ class MeanGradients(Callback):
             self.schedule.n_steps = last
             self.schedule('before_batch')
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #29ea7963
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #1fd999b3
 def compare_weights(model:nn.Module) -> None:
     "Refuse to go on when the weights of the processes are no longer equal."
     total = torch.stack([p.detach().double().abs().sum() for p in model.parameters()]).sum().cpu()
@@ -101,7 +101,7 @@ def compare_weights(model:nn.Module) -> None:
     raise RuntimeError('the weights of the processes differ, so something has changed them in one process only: a callback that '
         'changes weights or gradients needs `every_process = True`, so that it acts in all')
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #e846ee82
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #be5eb06e
 @patch
 def after_step(self:MeanGradients):
     if self.learn.steps.done%self.every: return
