@@ -124,9 +124,11 @@ def fit_deadline(
 # %% ../nbs/5_pretraining/05_pretraining.ipynb #cbea1b8a
 def join_training(
     recipe:Recipe,
+    dry_run:bool=False, # as in `pretrain`
 ) -> bool: # is this the first process, or the only one?
     "Join the other processes, if there are any, and refuse what cannot be shared."
     join_processes()
+    if dry_run and processes()[1]>1: raise ValueError('dry_run=True times a single process: start it without torchrun')
     check_objective(recipe.objective)
     own_part(recipe.train)
     return processes()[0]==0
@@ -154,7 +156,7 @@ def pretrain(
     began = time.perf_counter()
     check_arguments(max_hours, cache, resume, whole_files=whole_files, dry_run=dry_run)
     size,recipe = read_recipe(size, options)
-    first = join_training(recipe)
+    first = join_training(recipe, dry_run)
     device = pick_device(own_device(device), recipe.train.precision)
     check_trackers(log_with)
     pairs,cbs = check_probe(probe, size in own_sizes),check_callbacks(cbs)

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['share_state', 'Seed', 'lead', 'leading_cbs', 'follow']
 
-# %% ../../nbs/4_training/21_following.ipynb #d290183f
+# %% ../../nbs/4_training/21_following.ipynb #39578a6b
 import sys, torch
 import torch.distributed as dist
 from .device import explain_memory, smaller_batches
@@ -20,7 +20,7 @@ from fastai.callback.core import Callback
 from functools import partial
 from types import SimpleNamespace
 
-# %% ../../nbs/4_training/21_following.ipynb #521f64b1
+# %% ../../nbs/4_training/21_following.ipynb #39489c91
 def share_state(
     learn:Learner, # with an optimizer and, in the first process, the state of the run
     scaler:dict=None, # of half precision, in the first process
@@ -35,7 +35,7 @@ def share_state(
     for k,v in known[0][0].items(): setattr(learn.steps, k, v)
     return known[0][1]
 
-# %% ../../nbs/4_training/21_following.ipynb #f64ad5c6
+# %% ../../nbs/4_training/21_following.ipynb #ac13b560
 class Seed(Callback):
     "Draw from a seed of this process and this update."
     order,run_valid = orders['Seed'],False
@@ -46,7 +46,7 @@ class Seed(Callback):
         update,rest = divmod(self.learn.steps.batches-1, self.cfg.accumulate)
         if rest==0: torch.manual_seed(part_seed(self.cfg.seed, processes()[0], update))
 
-# %% ../../nbs/4_training/21_following.ipynb #defa9ac7
+# %% ../../nbs/4_training/21_following.ipynb #65a9f48b
 def lead(
     learn:Learner, # of the first process, ready to train
     state:dict={}, # of the checkpoint that it goes on from
@@ -61,7 +61,7 @@ def leading_cbs(
     "What the first of several processes adds to a training."
     return [MeanGradients(eval_interval(cfg))] if processes()[1]>1 else []
 
-# %% ../../nbs/4_training/21_following.ipynb #b069b36d
+# %% ../../nbs/4_training/21_following.ipynb #a11885f7
 def follow(
     learn:Learner, # from `pretrain_learner`
     cfg:TrainConfig, # as in the first process
@@ -77,4 +77,5 @@ def follow(
     own = [Seed(cfg),schedule,RestoreScaler(scaler),MeanGradients(eval_interval(cfg), schedule)]
     with learn.no_bar(), learn.no_logging(), stop_signals(SimpleNamespace()):
         with explain_memory(partial(smaller_batches, cfg, dl.examples.max_len)): learn.fit(1, cbs=[*own,*cbs])
+    if not hasattr(learn, 'exit_code'): learn.exit_code = -from_first()-1 # a callback has ended `fit`, in all processes
     if learn.exit_code: sys.exit(learn.exit_code)

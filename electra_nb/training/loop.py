@@ -136,7 +136,7 @@ def _fit(learn, own, cfg, cbs):
     n = n_intervals(learn.steps.done, learn.steps.last, eval_interval(cfg))
     def advice(): return smaller_batches(cfg, learn.dls.train.examples.max_len, newest_checkpoint(own.saver.home) is not None)
     try:
-        with explain_memory(advice): learn.fit(n, cbs=[*own,*leading_cbs(cfg),*cbs])
+        with explain_memory(advice): learn.fit(n, cbs=[*own,*cbs])
     except FloatingPointError as e: raise FloatingPointError(f'{e} {own.dump.save()}'.strip()) from None
     finally: own.bar.close()
 
@@ -155,6 +155,7 @@ def train(
     run,every = Path(run),eval_interval(cfg)
     state = _resume(learn, run, run_fingerprint(learn, cfg, optim), cfg)
     if processes()[1]>1: lead(learn, state)
+    cbs = [*leading_cbs(cfg),*cbs]
     own = run_callbacks(learn, run, tok, cfg, optim, state, max_hours, began)
     _tidy(learn, run, cfg, state)
     with learn.no_bar(), learn.no_logging(), stop_signals(own.saver):

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['shared_folder', 'shared_file', 'SharedMemory', 'MeanGradients', 'compare_weights']
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #94c032c4
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #06e249ea
 import os, shutil, torch
 import torch.distributed as dist
 from .optim import WarmupDecay
@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import mkstemp
 from torch import Tensor, nn
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #54301908
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #8be6cb60
 shared_folder = Path('/dev/shm') # files in memory, on Linux
 
 def shared_file(
@@ -32,7 +32,7 @@ def shared_file(
     dist.broadcast_object_list(path, 0)
     return path[0]
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #fa7aa582
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #1b51c726
 class SharedMemory:
     "Numbers of every process of one machine, where all can read them."
     def __init__(self,
@@ -54,15 +54,16 @@ class SharedMemory:
         self.turn = 1-self.turn
         return self.found.div_(self.places.shape[1])
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #591cca1b
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #90fc815c
 class MeanGradients(Callback):
     "Give every process the mean of all gradients."
     order,run_valid = orders['MeanGradients'],False
     def __init__(self,
         every:int, # updates between two comparisons of the weights
         schedule:WarmupDecay=None, # of a process that follows: its end is that of the first process
-    ): self.every,self.schedule = every,schedule
+    ): self.every,self.schedule,self.params = every,schedule,None
     def before_fit(self):
+        if self.params: return # the first process may call `fit` again
         self.params = [p for p in self.model.parameters() if p.requires_grad]
         self.sizes = [p.numel() for p in self.params]
         on_cpu = self.params[0].device.type=='cpu'
@@ -91,7 +92,7 @@ class MeanGradients(Callback):
             self.schedule.n_steps = last
             self.schedule('before_batch')
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #1fd999b3
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #c52a2a34
 def compare_weights(model:nn.Module) -> None:
     "Refuse to go on when the weights of the processes are no longer equal."
     total = torch.stack([p.detach().double().abs().sum() for p in model.parameters()]).sum().cpu()
@@ -101,7 +102,7 @@ def compare_weights(model:nn.Module) -> None:
     raise RuntimeError('the weights of the processes differ, so something has changed them in one process only: a callback that '
         'changes weights or gradients needs `every_process = True`, so that it acts in all')
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #be5eb06e
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #5e7192f1
 @patch
 def after_step(self:MeanGradients):
     if self.learn.steps.done%self.every: return

@@ -6,7 +6,7 @@
 __all__ = ['processes', 'started_together', 'join_processes', 'own_device', 'own_part', 'own_threads', 'check_objective',
            'part_seed', 'from_first', 'wait_for_first', 'go_on', 'first_goes_first', 'of_first', 'leading']
 
-# %% ../../nbs/4_training/19_processes.ipynb #8238e482
+# %% ../../nbs/4_training/19_processes.ipynb #ca0c2d5f
 import atexit, os, sys, torch
 import torch.distributed as dist
 from contextlib import contextmanager, suppress
@@ -17,13 +17,13 @@ from fastai.basics import Learner
 from fastai.callback.core import CancelFitException
 from hashlib import blake2b
 
-# %% ../../nbs/4_training/19_processes.ipynb #3d3e042f
+# %% ../../nbs/4_training/19_processes.ipynb #5beee819
 def processes() -> tuple: # number of this process, from 0; how many there are
     "Which of the processes of a training this is."
     joined = dist.is_available() and dist.is_initialized()
     return (dist.get_rank(),dist.get_world_size()) if joined else (0,1)
 
-# %% ../../nbs/4_training/19_processes.ipynb #367c44b1
+# %% ../../nbs/4_training/19_processes.ipynb #da09d785
 def started_together() -> bool:
     "Has torchrun started this process and others?"
     return dist.is_available() and dist.is_torchelastic_launched() and int(os.environ.get('WORLD_SIZE', 1))>1
@@ -37,7 +37,7 @@ def join_processes() -> None:
         logger.setLevel('ERROR')
         os.environ['TQDM_DISABLE'] = '1'
 
-# %% ../../nbs/4_training/19_processes.ipynb #66997904
+# %% ../../nbs/4_training/19_processes.ipynb #d991329d
 def own_device(
     device:str=None, # 'cpu', 'cuda', or 'cuda:1'; None: a GPU if there is one
 ) -> str: # likewise
@@ -45,7 +45,7 @@ def own_device(
     if processes()[1]==1 or device not in (None,'cuda') or not torch.cuda.is_available(): return device
     return f"cuda:{os.environ.get('LOCAL_RANK', processes()[0])}"
 
-# %% ../../nbs/4_training/19_processes.ipynb #ffb57940
+# %% ../../nbs/4_training/19_processes.ipynb #fd9b3464
 def own_part(
     cfg:TrainConfig, # `bs` and `accumulate`
 ) -> tuple: # number of this process, how many there are
@@ -56,7 +56,7 @@ def own_part(
         raise ValueError(f"bs={cfg.bs} rows{batches} cannot be divided among {part[1]} processes: pass another bs, or start another number")
     return part
 
-# %% ../../nbs/4_training/19_processes.ipynb #3149d591
+# %% ../../nbs/4_training/19_processes.ipynb #3dd1a62d
 def own_threads(
     cfg:TrainConfig, # `threads`
 ) -> int: # None: torch's choice
@@ -71,7 +71,7 @@ def check_objective(
     if processes()[1]>1 and getattr(objective, 'by_row', False):
         raise ValueError(f"{objective.words} keeps something for every row of the text, which has to be read by one process: start it without torchrun")
 
-# %% ../../nbs/4_training/19_processes.ipynb #fa32bd40
+# %% ../../nbs/4_training/19_processes.ipynb #ffffb457
 def part_seed(
     seed:int, # of the run
     rank:int, # number of the process
@@ -81,7 +81,7 @@ def part_seed(
     words = torch.tensor([seed,rank,update]).numpy()
     return int.from_bytes(blake2b(words.tobytes(), digest_size=8).digest(), 'little')
 
-# %% ../../nbs/4_training/19_processes.ipynb #4810c1c2
+# %% ../../nbs/4_training/19_processes.ipynb #e0766feb
 def from_first(
     n:int=0, # what the first process has to say
 ) -> int: # the same in all processes
@@ -93,7 +93,7 @@ def from_first(
             'command goes on from the newest checkpoint') from e
     return number.item()
 
-# %% ../../nbs/4_training/19_processes.ipynb #c1876f8f
+# %% ../../nbs/4_training/19_processes.ipynb #67d43dea
 def wait_for_first() -> int: # 0 or more
     "What the first process says; if it has ended, so does this one."
     if (said := from_first())<0: sys.exit(-said-1)
@@ -108,7 +108,7 @@ def go_on(
     learn.exit_code = -said-1
     raise CancelFitException()
 
-# %% ../../nbs/4_training/19_processes.ipynb #a40125f7
+# %% ../../nbs/4_training/19_processes.ipynb #b3c519dd
 @contextmanager
 def first_goes_first():
     "Let the first process do something while the others wait, and then let them do it."
@@ -117,7 +117,7 @@ def first_goes_first():
     yield
     if n>1 and not rank: from_first()
 
-# %% ../../nbs/4_training/19_processes.ipynb #74f48ee2
+# %% ../../nbs/4_training/19_processes.ipynb #67e4ef2c
 def of_first(
     o, # of the first process
 ): # the same in all processes
@@ -128,7 +128,7 @@ def of_first(
         dist.broadcast_object_list(found, 0)
     return found[0]
 
-# %% ../../nbs/4_training/19_processes.ipynb #97092c8e
+# %% ../../nbs/4_training/19_processes.ipynb #fb022850
 @contextmanager
 def leading():
     "Tell the other processes at the end how the first has ended; without others, and in the others, nothing."
@@ -138,6 +138,7 @@ def leading():
         code = 0
     except (KeyboardInterrupt,SystemExit) as e:
         code = getattr(e, 'code', 130)
+        if not isinstance(code, int): code = 1 # a message
         raise
     finally:
         if processes()[1]>1 and not processes()[0]:
