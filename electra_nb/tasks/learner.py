@@ -210,6 +210,7 @@ def dev_predictions(
 ) -> tuple: # of a classifier: probabilities (n, n_out) or scores (n,), and predictions (n,), both NumPy
     "What a kind makes of the outputs, and predictions, in the order of the rows."
     dl = learn.dls.valid if feats is None else learn.dls.valid.new(feats, bs=min(bs, len(feats)), shuffle=False)
-    with learn.no_bar(): out,_ = learn.get_preds(dl=dl, act=noop)
+    advice = f'{dl.bs} rows do not fit into memory at once: pass a smaller bs, or a smaller max_len'
+    with learn.no_bar(), explain_memory(lambda: advice): out,_ = learn.get_preds(dl=dl, act=noop)
     act = dl.kind.decode(dl.examples, out)
     return act,dl.kind.to_labels(act)

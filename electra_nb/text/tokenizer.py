@@ -75,8 +75,10 @@ def line_encoder(
         if isinstance(lines, str): raise TypeError('a list of lines is needed, not a single string')
         lines = list(lines)
         ids,error = _attempt(tokenize, lines)
-        if error: raise ValueError(_failure(backend, lines, error))
-        return ids
+        if not error: return ids
+        odd = [type(l).__name__ for l in lines if not isinstance(l, str)]
+        if odd: raise TypeError(f'lines are strings, and one is of the type {odd[0]}')
+        raise ValueError(_failure(backend, lines, error))
     return encode
 
 # %% ../../nbs/1_text/08_tokenizer.ipynb #9ad04b71
