@@ -36,7 +36,7 @@ def start(tmp, code, n=2, **kw):
 
 def run(tmp, code, n=2, **kw):
     p = start(tmp, code, n, **kw)
-    try: out,err = p.communicate(timeout=120)
+    try: out,err = p.communicate(timeout=300)
     except subprocess.TimeoutExpired:
         os.killpg(p.pid, signal.SIGKILL)
         raise
@@ -86,7 +86,7 @@ def test_killed(tmp, victim):
     p = start(tmp, job(out, ", cbs=[Slow()]", slow+f"import os\nopen('{out}'+os.environ['RANK'], 'w').write(str(os.getpid()))\n"))
     wait_for(tmp/out/'checkpoints'/'step_8', p)
     os.kill(int((tmp/f"{out}{int(victim=='second')}").read_text()), signal.SIGKILL)
-    said,err = p.communicate(timeout=120)
+    said,err = p.communicate(timeout=300)
     assert p.returncode!=0
     # the first process notices it by itself, or is told to end by torchrun
     if victim=='second': assert 'another process of this training has ended' in err or 'stopped (SIGTERM)' in said
@@ -100,7 +100,7 @@ def test_stopped(tmp):
     p = start(tmp, job('stopped', ", cbs=[Slow()]", slow))
     wait_for(tmp/'stopped'/'checkpoints'/'step_8', p)
     os.killpg(p.pid, signal.SIGINT)
-    out,err = p.communicate(timeout=120)
+    out,err = p.communicate(timeout=300)
     assert p.returncode!=0 and 'and saved. The same call goes on from there' in out, out+err
     rc,out,err = run(tmp, job('stopped'))
     assert rc==0 and 'going on from step_' in out, err
