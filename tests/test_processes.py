@@ -13,6 +13,13 @@ from fastai.callback.core import Callback
 class Slow(Callback):
     def after_step(self): time.sleep(.1)
 '''
+looks_on = '''
+import os
+from fastai.callback.core import Callback
+class Mark(Callback):
+    def __init__(self, name, every): self.file,self.every_process = name,every
+    def after_fit(self): open(self.file+os.environ['RANK'], 'w').close()
+'''
 alone = '''
 from electra_nb.training.processes import part_seed
 from fastai.callback.core import Callback
@@ -59,7 +66,7 @@ def tmp(tmp_path_factory):
     "A folder with a corpus and a whole run by two processes."
     tmp = tmp_path_factory.mktemp('processes')
     (tmp/'texts.txt').write_text(text)
-    rc,out,err = run(tmp, job('two')+"import os\nopen('end'+os.environ['RANK'], 'w').write(str(sum(p.double().sum().item() for p in learn.model.parameters())))\n")
+    rc,out,err = run(tmp, job('two', ", cbs=[Mark('first', False),Mark('every', True)]", looks_on)+"open('end'+os.environ['RANK'], 'w').write(str(sum(p.double().sum().item() for p in learn.model.parameters())))\n")
     assert rc==0, err
     (tmp/'out.txt').write_text(out)
     return tmp
@@ -69,6 +76,7 @@ def test_whole(tmp):
     out = (tmp/'out.txt').read_text()
     assert out.count('30/30')==1 and out.count('two/discriminator')==1
     assert (tmp/'end0').read_text()==(tmp/'end1').read_text()
+    assert {p.name for p in (*tmp.glob('first?'),*tmp.glob('every?'))}=={'first0','every0','every1'} # where each callback acted
     assert json.loads((tmp/'two'/'data.json').read_text())['processes']==2
     assert {p.name for p in (tmp/'two').iterdir()}>={'generator','discriminator','checkpoints','report.html','README.md'}
     assert not list(Path('/dev/shm').glob('electra_nb_*')) if Path('/dev/shm').is_dir() else True
