@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['shared_folder', 'shared_file', 'SharedMemory', 'MeanGradients', 'compare_weights']
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #06e249ea
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #326d6bdf
 import os, shutil, torch
 import torch.distributed as dist
 from .optim import WarmupDecay
@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import mkstemp
 from torch import Tensor, nn
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #8be6cb60
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #4e668e2f
 shared_folder = Path('/dev/shm') # files in memory, on Linux
 
 def shared_file(
@@ -32,7 +32,7 @@ def shared_file(
     dist.broadcast_object_list(path, 0)
     return path[0]
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #1b51c726
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #417aeb48
 class SharedMemory:
     "Numbers of every process of one machine, where all can read them."
     def __init__(self,
@@ -54,7 +54,7 @@ class SharedMemory:
         self.turn = 1-self.turn
         return self.found.div_(self.places.shape[1])
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #90fc815c
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #72e798b8
 class MeanGradients(Callback):
     "Give every process the mean of all gradients."
     order,run_valid = orders['MeanGradients'],False
@@ -75,24 +75,27 @@ class MeanGradients(Callback):
         for p,g in zip(self.params, self.mean(grads).split(self.sizes)):
             if p.grad is not None: p.grad = g.view_as(p)
 
-    def mean(self, grads) -> Tensor: # of all gradients, one after another
-        if self.memory:
-            torch.cat(grads, out=self.memory.own)
-            self.wait()
-            return self.memory.mean()
-        every = torch.cat(grads)
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #bc684b1b
+@patch
+def wait(self:MeanGradients):
+    "Wait for the others, and hear which update is the last."
+    last = self.learn.steps.last = go_on(self.learn, self.learn.steps.last)
+    if self.schedule and self.schedule.n_steps!=last:
+        self.schedule.n_steps = last
+        self.schedule('before_batch')
+
+@patch
+def mean(self:MeanGradients, grads) -> Tensor: # of all gradients, one after another
+    if self.memory:
+        torch.cat(grads, out=self.memory.own)
         self.wait()
-        dist.all_reduce(every)
-        return every.div_(processes()[1])
+        return self.memory.mean()
+    every = torch.cat(grads)
+    self.wait()
+    dist.all_reduce(every)
+    return every.div_(processes()[1])
 
-    def wait(self):
-        "Wait for the others, and hear which update is the last, since a deadline may have moved it."
-        last = self.learn.steps.last = go_on(self.learn, self.learn.steps.last)
-        if self.schedule and self.schedule.n_steps!=last:
-            self.schedule.n_steps = last
-            self.schedule('before_batch')
-
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #c52a2a34
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #e6c68a9f
 def compare_weights(model:nn.Module) -> None:
     "Refuse to go on when the weights of the processes are no longer equal."
     total = torch.stack([p.detach().double().abs().sum() for p in model.parameters()]).sum().cpu()
@@ -102,7 +105,7 @@ def compare_weights(model:nn.Module) -> None:
     raise RuntimeError('the weights of the processes differ, so something has changed them in one process only: a callback that '
         'changes weights or gradients needs `every_process = True`, so that it acts in all')
 
-# %% ../../nbs/4_training/20_mean_gradients.ipynb #5e7192f1
+# %% ../../nbs/4_training/20_mean_gradients.ipynb #31dd5013
 @patch
 def after_step(self:MeanGradients):
     if self.learn.steps.done%self.every: return
