@@ -108,14 +108,17 @@ def some_pairs(path, n=40):
     for p in read_pairs(path): found[p.phenomenon].append(p)
     return [p for ps in found.values() for p in ps[:n]]
 
+def by_phenomenon(scorer, pairs):
+    "Share of pairs won by phenomenon."
+    wins,names = pair_wins(scorer, pairs),np.array([p.phenomenon for p in pairs])
+    return {str(k):round(100*wins[names==k].mean(), 2) for k in dict.fromkeys(names.tolist())}
+
 def ask_pairs(run, pairs, seed):
     "Share of pairs won by phenomenon, for each tower that can score, trained and untrained."
-    out,names = {},np.array([p.phenomenon for p in pairs])
+    out = {}
     for by in (k for k,tower in objective_towers(objective_of(run)).items() if tower):
         scorer = load_scorer(run, by, 'cpu')
-        for which,s in dict(trained=scorer, untrained=untrained(run, scorer, seed)).items():
-            wins = pair_wins(s, pairs)
-            out[f'{by} {which}'] = {str(k):round(100*wins[names==k].mean(), 2) for k in dict.fromkeys(names.tolist())}
+        for which,s in dict(trained=scorer, untrained=untrained(run, scorer, seed)).items(): out[f'{by} {which}'] = by_phenomenon(s, pairs)
     return out
 
 def last_evaluation(run):
@@ -133,7 +136,7 @@ def measure(run, tune, pairs, seed, at_random):
         return random_encoder(run)
     return dict(found, random_start=tune(fresh, tok))
 
-def one_run(about, options, text, run, tune, pairs, at_random=False, cbs=None):
+def one_run(about, options, text, run, tune, pairs, at_random=False, cbs=None, measure=measure):
     "Pre-train, measure, remove; the record of it, which begins with `about`."
     if cbs: shutil.rmtree(run, ignore_errors=True) # no checkpoint has the state of other callbacks
     begun,seed,steps = time.process_time(),about['seed'],about['steps']

@@ -18,13 +18,18 @@ from electra_nb.tasks.kinds import kind_of
 from electra_nb.tasks.learner import dev_predictions, fit_task, task_features, task_learner
 from electra_nb.tasks.loading import load_files
 from electra_nb.tasks.settings import finetune_config
+from electra_nb.objectives.rtd import MaskTokens
+from electra_nb.text.batches import token_positions
+from electra_nb.text.tokenizer import load_tokenizer
 from electra_nb.training.clock import StepClock, measure_step, random_learner
 from electra_nb.training.nonfinite import DumpBadBatch
 from fastai.callback.core import Callback
 from functools import partial
-from paper_tables import add_line, bits, documents, one_run, paper_masks, sentence_task, some_pairs, write_part
+from modern_towers import load_modern_encoder, load_modern_scorer
+from paper_tables import add_line, bits, by_phenomenon, documents, last_evaluation, measure, one_run, paper_masks, sentence_task
+from paper_tables import some_pairs, write_part
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 falling = dict(mask_prob=.3, final_mask_prob=.15)
@@ -38,7 +43,10 @@ trials = dict( # name -> what `pretrain` is told, beside `paper_masks`
     dropout_10=dict(dropout=.1, attention_dropout=.1), disentangled=dict(tie='disentangled'), generator_2=dict(generator_layers=1.),
     layers_3=dict(n_layers=3, generator_layers=.3333), no_lexical=dict(lexical_start=False),
     normal=dict(init='normal', lexical_start=False), average=dict(), muon=dict(), muon_torch=dict(), muon_2=dict(), muon_half=dict(),
-    muon_16_falls=dict(bs=16, **falling), vocab_8k_falls=dict(vocab_size=8192, **falling))
+    muon_16_falls=dict(bs=16, **falling), vocab_8k_falls=dict(vocab_size=8192, **falling),
+    lr_1e3_falls=dict(lr=1e-3, **falling), wide=dict(hidden_size=96, embedding_size=96),
+    one_wide_layer=dict(hidden_size=128, embedding_size=128, n_layers=1, generator_layers=1.),
+    grow_batch=dict(bs=16), grow_rows=dict(bs=16), modern=dict(objective='modern'), modern_no_lexical=dict(objective='modern', lexical_start=False))
 
 class Average(Callback):
     "End with an exponential average of the weights in place of the last ones."
@@ -91,13 +99,38 @@ class TorchMuon(Callback):
         self.inner.step()
         for p in self.matrices: p.grad = None
 
+class Grow(Callback):
+    "Small batches at first: in each part of the training the first rows of a batch, and the first tokens of each."
+    order = MaskTokens.order-1
+    def __init__(self,
+        steps, # of the training
+        phases, # (rows, tokens) of each part
+    ): self.steps,self.phases = steps,phases
+    def before_batch(self):
+        if not self.training: return
+        rows,n = self.phases[self.learn.steps.done*len(self.phases)//self.steps]
+        ids,lens,n_a,*indices = (*self.xb,*self.yb)
+        ids,lens,n_a = ids[:rows,:n].clone(),lens[:rows],n_a[:rows].clamp(max=n)
+        ids[lens>n,-1] = self.learn.mask_tokens.tok.sep_token_id
+        lens = lens.clamp(max=n)
+        if indices: indices = [torch.from_numpy(token_positions(lens.numpy(), ids.shape[1], self.dls.train.unpad))]
+        self.learn.xb,self.learn.yb = (ids,lens,n_a,*indices),()
+
+growing = dict(grow_batch=[(4,64),(8,64),(16,64)], grow_rows=[(16,32),(8,64)])
 callbacks = dict( # trial -> what makes its callback from the number of steps
-    average=Average, muon=Muon, muon_torch=TorchMuon, muon_16_falls=Muon, muon_2=partial(Muon, times=2.), muon_half=partial(Muon, times=.5))
+    average=Average, muon=Muon, muon_torch=TorchMuon, muon_16_falls=Muon, muon_2=partial(Muon, times=2.), muon_half=partial(Muon, times=.5),
+    **{name:partial(Grow, phases=phases) for name,phases in growing.items()})
 
 def few(data, n_train, n_dev=2000):
     "A task with the first of its training rows, and of its dev rows."
     train,dev = (rows.take(np.arange(len(rows))<n) for rows,n in ((data.splits['train'],n_train),(data.splits['dev'],n_dev)))
     return replace(data, name=f'{data.name}_{n_train}', splits=dict(train=train, dev=dev))
+
+def measure_modern(run, tune, pairs, seed, at_random):
+    "What a run with towers of ModernBERT's layout is worth."
+    pairs = {'generator trained':by_phenomenon(load_modern_scorer(run), pairs)}
+    tok = load_tokenizer(run/'tokenizer')
+    return dict(evaluation=last_evaluation(run), tasks=tune(partial(load_modern_encoder, run), tok), pairs=pairs)
 
 def make_tasks(text, sentences, tagging):
     "The tasks, and how many times each passes over its training rows."
@@ -120,13 +153,16 @@ def fine_tune(start, tok, tasks, seed):
         if data.task.kind=='classify': out[data.name]['right'] = bits(pred==rows.labels)
     return out
 
-def step_seconds(name):
-    "Seconds of a step of a trial, on rows of random words."
+def step_seconds(name, make_callback=None):
+    "Seconds of a step of a trial, on rows of random words; of one that grows, the mean over its parts."
+    if name in growing and not make_callback:
+        return mean(step_seconds(name, partial(Grow, phases=[phase])) for phase in growing[name])
+    make_callback = make_callback or callbacks.get(name)
     options = {**paper_masks, **trials[name]}
     if options['final_mask_prob']: options['mask_prob'] = (options['mask_prob']+options.pop('final_mask_prob'))/2 # on average
     recipe,clock = make_recipe('tiny', **options),StepClock(2.)
     learn = random_learner(recipe, recipe.vocab.vocab_size, 'cpu')
-    if name in callbacks: learn.add_cb(callbacks[name](10**9))
+    if make_callback: learn.add_cb(make_callback(10**9))
     return measure_step(learn, recipe, recipe.train.bs, clock).step
 
 def equal_time(name, times):
@@ -158,4 +194,5 @@ if __name__=='__main__':
             about = dict(trial=name, seed=seed, steps=equal_time(name, out.with_suffix('.times.json')))
             tune,run = partial(fine_tune, tasks=tasks, seed=seed),Path(a.home)/f'{name}-{seed}'
             cbs = [callbacks[name](about['steps'])] if name in callbacks else None
-            add_line(out, one_run(about, {**paper_masks, **trials[name]}, text, run, tune, pairs, name=='tiny', cbs))
+            score = measure_modern if name.startswith('modern') else measure
+            add_line(out, one_run(about, {**paper_masks, **trials[name]}, text, run, tune, pairs, name=='tiny', cbs, score))

@@ -6,6 +6,7 @@
 __all__ = ['layer_groups', 'layer_factors']
 
 # %% ../../nbs/6_tasks/14_layerwise.ipynb #e100c081
+from ..model.families import family_of
 from ..training.optim import decay_groups
 from torch import nn
 
@@ -14,10 +15,8 @@ def layer_groups(
     model:nn.Module, # an encoder `electra` with a `head`
 ) -> list: # for each layer from embeddings to head: parameters that decay, parameters that don't
     "Splitter: parameters by layer."
-    e = model.electra
-    lowest = [e.embeddings,*([e.embeddings_project] if hasattr(e, 'embeddings_project') else [])]
-    layers = [lowest,*([l] for l in e.encoder.layer),[model.head]]
-    return [g for layer in layers for g in decay_groups(nn.ModuleList(layer))]
+    parts = [*family_of(model.electra).blocks(model.electra),[model.head]]
+    return [g for part in parts for g in decay_groups(nn.ModuleList(part))]
 
 # %% ../../nbs/6_tasks/14_layerwise.ipynb #334ec962
 def layer_factors(

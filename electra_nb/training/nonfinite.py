@@ -85,6 +85,9 @@ def choose(self:DumpBadBatch, x):
     "Keep this batch if `x` is the first number that is not finite."
     bad = ~torch.isfinite(x)
     if self.kept is None: self.found,self.kept = torch.zeros_like(bad),self.now
+    if any(v.shape!=self.kept[k].shape for k,v in self.now.items()):
+        if self.found.item(): return
+        self.kept = self.now
     first = bad & ~self.found
     self.kept = {k:torch.where(first, v, self.kept[k]) for k,v in self.now.items()}
     self.found = self.found | bad
