@@ -188,7 +188,7 @@ def load_towers(
         weights = load_file(Path(path)/name/'model.safetensors')
         check_finite(weights, f'{path}, {name}')
         missing,unexpected = load_folder_state(tower, weights)
-        missing = [k for k in missing if k!='generator_lm_head.weight']
+        missing = [k for k in missing if k not in (tower._tied_weights_keys or ())]
         if missing or unexpected:
             raise ValueError(f"{path}: {name} does not fit this model (missing {missing[:3]}, unexpected {unexpected[:3]})")
 
