@@ -102,6 +102,12 @@ def grouped_attention(self:Unpadded,
         return padded_attention(att, rows, attention_bias(mask, qkv.dtype)).flatten(0, 1)
     return torch.cat([attended(*group) for group in groups]).index_select(0, places)
 
+# %% ../../nbs/2_model/04_unpad.ipynb #2a2c26d4
+@patch
+def can_group(self:Unpadded, x):
+    "Whether rows of similar length can be padded together, and are worth it."
+    return x.device.type=='cpu' and self.attention_mask.numel()>group_size and not torch.compiler.is_compiling()
+
 # %% ../../nbs/2_model/04_unpad.ipynb #4c96ddf2
 @patch
 def attention(self:Unpadded,
@@ -114,8 +120,3 @@ def attention(self:Unpadded,
     if self.can_flash(att, qkv): return flash(*split_heads(att, qkv), self.cu_seqlens, self.max_seqlen).flatten(1)
     if self.can_group(qkv): return self.grouped_attention(att, qkv)
     return self.unpad(padded_attention(att, self.pad(qkv), bias))
-
-@patch
-def can_group(self:Unpadded, x):
-    "Whether the lengths of the rows may decide what is computed: they are on the host, and no graph is made of the step."
-    return x.device.type=='cpu' and self.attention_mask.numel()>group_size and not torch.compiler.is_compiling()
