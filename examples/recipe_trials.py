@@ -10,27 +10,30 @@ A trial has as many steps as take the CPU time of 4,500 steps of `tiny`; the fir
 turns with `tiny`, and writes it beside OUT. Runs that OUT has already are left out.
 """
 import argparse, json, torch
+import modern_towers # gives the objective 'modern'
 import numpy as np
 from dataclasses import replace
+from electra_nb.model.hf import quiet_hf
+from electra_nb.objectives.rtd import MaskTokens
 from electra_nb.recipe import make_recipe
 from electra_nb.tasks.builtin import word_order_task
 from electra_nb.tasks.kinds import kind_of
 from electra_nb.tasks.learner import dev_predictions, fit_task, task_features, task_learner
 from electra_nb.tasks.loading import load_files
 from electra_nb.tasks.settings import finetune_config
-from electra_nb.objectives.rtd import MaskTokens
 from electra_nb.text.batches import token_positions
 from electra_nb.text.tokenizer import load_tokenizer
 from electra_nb.training.clock import StepClock, measure_step, random_learner
 from electra_nb.training.nonfinite import DumpBadBatch
+from electra_nb.zero_shot.towers import Scorer
 from fastai.callback.core import Callback
 from functools import partial
-from modern_towers import load_modern_encoder, load_modern_scorer
 from paper_tables import add_line, bits, by_phenomenon, documents, last_evaluation, measure, one_run, paper_masks, sentence_task
 from paper_tables import some_pairs, write_part
 from pathlib import Path
 from statistics import mean, median
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+from transformers import AutoModel, AutoModelForMaskedLM
 
 falling = dict(mask_prob=.3, final_mask_prob=.15)
 trials = dict( # name -> what `pretrain` is told, beside `paper_masks`
@@ -126,11 +129,14 @@ def few(data, n_train, n_dev=2000):
     train,dev = (rows.take(np.arange(len(rows))<n) for rows,n in ((data.splits['train'],n_train),(data.splits['dev'],n_dev)))
     return replace(data, name=f'{data.name}_{n_train}', splits=dict(train=train, dev=dev))
 
+@quiet_hf()
 def measure_modern(run, tune, pairs, seed, at_random):
     "What a run with towers of ModernBERT's layout is worth."
-    pairs = {'generator trained':by_phenomenon(load_modern_scorer(run), pairs)}
     tok = load_tokenizer(run/'tokenizer')
-    return dict(evaluation=last_evaluation(run), tasks=tune(partial(load_modern_encoder, run), tok), pairs=pairs)
+    gen = AutoModelForMaskedLM.from_pretrained(run/'generator').eval()
+    pairs = {'generator trained':by_phenomenon(Scorer(gen, tok, 'generator', gen.config.max_position_embeddings), pairs)}
+    def start(): return AutoModel.from_pretrained(run/'discriminator')
+    return dict(evaluation=last_evaluation(run), tasks=tune(start, tok), pairs=pairs)
 
 def make_tasks(text, sentences, tagging):
     "The tasks, and how many times each passes over its training rows."

@@ -1,4 +1,4 @@
-"Towers of another kind, from `examples/modern_towers.py`, are trained, resumed, saved and fine-tuned like ELECTRA's."
+"Towers of another kind, those of howto/new_family, are trained, resumed, saved and fine-tuned like ELECTRA's."
 import importlib, pytest, torch
 from electra_nb.core.tiny import tiny_text
 from electra_nb.model.families import encode, families, mlm_logits, rtd_logits
@@ -9,7 +9,7 @@ from electra_nb.tasks.layerwise import layer_groups
 from fastai.callback.core import Callback, CancelFitException
 from safetensors.torch import load_file
 from test_pages import root
-from transformers import ModernBertForMaskedLM, ModernBertForTokenClassification
+from transformers import ModernBertForMaskedLM, ModernBertForTokenClassification, ModernBertModel
 
 texts = tiny_text.split('\n\n')
 small = dict(objective='modern', steps=12, bs=4, max_len=32, vocab_size=300, valid=.3, eval_every=4, log_every=2, save_every=5, device='cpu')
@@ -52,9 +52,9 @@ def test_folders(home, whole):
         torch.testing.assert_close(got, want)
     assert 'decoder.weight' not in load_file(home/'whole'/'generator'/'model.safetensors')
 
-def test_fine_tuned(home, whole, modern):
+def test_fine_tuned(home, whole):
     "Every weight has a learning rate, the layers each their own; hidden states of all layers can be asked for."
-    encoder = modern.load_modern_encoder(home/'whole')
+    encoder = ModernBertModel.from_pretrained(home/'whole'/'discriminator')
     model = Classifier(encoder, 2, pooling='layers')
     groups = layer_groups(model)
     assert len(groups)==2*(2+encoder.config.num_hidden_layers)
