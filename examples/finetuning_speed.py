@@ -8,7 +8,7 @@ vocabulary is made of the rows, since neither changes the time of a pass.
 import argparse, json, torch
 import numpy as np
 from datetime import date
-from electra_nb.bench.command import commit
+from electra_nb.bench.command import commit, machine
 from electra_nb.bench.finetuning import bench_finetuning
 from electra_nb.core.files import atomic_file
 from electra_nb.model.towers import ModelConfig, get_models
@@ -36,8 +36,10 @@ if __name__=='__main__':
     ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     for word in ('data','out'): ask.add_argument(word, type=Path)
     a = ask.parse_args()
+    torch.set_num_threads(1)
     found = json.loads(a.out.read_text()) if a.out.exists() else {}
     about = dict(what='one pass over some rows, ELECTRA-Small, random weights: electra_nb beside transformers.Trainer, '
-        'processor seconds of one thread, variants in turn', commit=commit(), date=str(date.today()), device='CPU, one thread')
+        'processor seconds of one thread, variants in turn', commit=commit(), date=str(date.today()), machine=machine())
+    found.pop('device', None)
     runs = [one_task(name, a.data/'glue') for name in n_rows]
     atomic_file(a.out, json.dumps({**found, **about, 'runs':runs}, indent=1))
