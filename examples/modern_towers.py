@@ -4,20 +4,19 @@ from transformers import ModernBertConfig
 
 def modern_config(cfg, vocab_size, pad_id, n_layers):
     "The configuration of a tower; its embeddings are as wide as its layers."
-    no_ids = dict.fromkeys(('bos_token_id','eos_token_id','cls_token_id','sep_token_id'))
     width,n_heads = cfg.hidden_size,cfg.n_heads or max(1, cfg.hidden_size//64)
-    return ModernBertConfig(vocab_size=vocab_size, hidden_size=width, num_labels=1,
-        intermediate_size=width*8//24*8, num_hidden_layers=n_layers,
-        num_attention_heads=n_heads, max_position_embeddings=cfg.max_positions,
-        pad_token_id=pad_id, **no_ids)
+    shape = dict(hidden_size=width, num_hidden_layers=n_layers, num_attention_heads=n_heads)
+    shape.update(intermediate_size=width*8//24*8, max_position_embeddings=cfg.max_positions)
+    ids = dict.fromkeys(('bos_token_id','eos_token_id','cls_token_id','sep_token_id'))
+    ids.update(vocab_size=vocab_size, pad_token_id=pad_id)
+    return ModernBertConfig(num_labels=1, **shape, **ids)
 
 from electra_nb.model.forward import at_slots
 
-def encode(encoder, ids, attention_mask=None, token_type_ids=None, unpad=None,
-    output_hidden_states=False):
-    "Hidden states (bs, sl, d), or those of all layers."
-    out = encoder(ids, attention_mask, output_hidden_states=output_hidden_states)
-    return list(out.hidden_states) if output_hidden_states else out.last_hidden_state
+def encode(encoder, ids, attention_mask=None, types=None, unpad=None, all_layers=False):
+    "Hidden states (bs, sl, d) of the last layer, or those of all."
+    out = encoder(ids, attention_mask, output_hidden_states=all_layers)
+    return list(out.hidden_states) if all_layers else out.last_hidden_state
 
 def mlm_logits(tower, masked, slots, *inputs):
     "Logits over the vocabulary (bs, n, v) at the slots."

@@ -124,4 +124,4 @@ class Adversarial(RTD):
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included."
         gen,_ = electra_configs(cfg, vocab_size)
-        return super().flops(cfg, rows, max_len, vocab_size)+4*rows*n_slots(max_len, self.mask.mask_prob)*gen.hidden_size
+        return super().flops(cfg, rows, max_len, vocab_size)+4*rows*n_slots(max_len, self.mask.mean_prob)*gen.hidden_size

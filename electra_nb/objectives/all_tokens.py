@@ -169,7 +169,7 @@ class AllTokensMLM(ReplaceMLM):
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included."
         gen,main = electra_configs(cfg, vocab_size)
-        n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob)
+        n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob)
         encoders = encoder_flops(gen, n, max_len)+encoder_flops(main, n, max_len)
         once = encoders+vocabulary_flops(gen, slots)+verdict_flops(main, n)
         return 3*once+4*vocabulary_flops(main, n) # the logits of all tokens are computed again for the gradients

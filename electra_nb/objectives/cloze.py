@@ -84,7 +84,7 @@ class TwoTowerRTD(RTD):
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included."
         gen,disc = electra_configs(cfg, vocab_size)
-        n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob)
+        n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob)
         head = 2*gen.embedding_size*(2*gen.hidden_size+vocab_size) # for one token
         towers = 2*encoder_flops(gen, n, max_len)+encoder_flops(disc, n, max_len)
         return 3*(towers+verdict_flops(disc, n))+(4*n+slots)*head

@@ -34,6 +34,11 @@ class MaskConfig(Settings):
         if self.mask_unit!='token' and not self.replacement:
             raise ValueError(f'replacement=False would have no effect: a {self.mask_unit} is never drawn twice; leave it out')
 
+    @property
+    def mean_prob(self):
+        "The share of a whole training."
+        return self.mask_prob if self.final_mask_prob is None else (self.mask_prob+self.final_mask_prob)/2
+
 # %% ../../nbs/3_objectives/01_masking.ipynb #ba066b0a
 def n_slots(
     max_len:int, # ids in a row, padding included
@@ -119,10 +124,11 @@ def mask_tokens(
     vocab_size:int=None, # ids from which random words are drawn, if `cfg` asks for them
     continues:Tensor=None, # (v,) bool, from `continues_word`; for whole words and spans
     prob:float=None, # share of the ids with a slot, now; None: `cfg.mask_prob`
+    n:int=None, # slots in a row, of which those beyond the share are off; None: as many as the share gives
 ) -> tuple: # masked ids (bs, sl), slots (bs, n), weights (bs, n)
     "Choose new positions and mask their tokens."
-    n,cand = n_slots(ids.shape[1], cfg.mask_prob),candidates(ids, lens, special_ids)
-    used = n_used(lens, ids.shape[1], prob or cfg.mask_prob)
+    prob,cand = prob or cfg.mask_prob,candidates(ids, lens, special_ids)
+    n,used = n or n_slots(ids.shape[1], prob),n_used(lens, ids.shape[1], prob)
     if cfg.mask_unit=='token': slots = draw_slots(cand, n, cfg.replacement)
     else:
         words = word_numbers(ids, cand, continues)

@@ -145,5 +145,5 @@ def __call__(self:MLM,
 def flops(self:MLM, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
     "Matrix products of an update, forward and backward, padding included."
     _,shape = electra_configs(cfg, vocab_size)
-    slots = rows*n_slots(max_len, self.mask.mask_prob)
+    slots = rows*n_slots(max_len, self.mask.mean_prob)
     return 3*(encoder_flops(shape, rows*max_len, max_len)+vocabulary_flops(shape, slots))

@@ -157,6 +157,6 @@ def __call__(self:ReplaceMLM,
 @patch
 def flops(self:ReplaceMLM, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
     "Matrix products of an update, forward and backward, padding included."
-    n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob)
+    n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob)
     def tower(c): return encoder_flops(c, n, max_len)+vocabulary_flops(c, slots)
     return 3*sum(map(tower, electra_configs(cfg, vocab_size)))

@@ -112,8 +112,11 @@ class MaskTokens(Callback):
         self.special = self.special.to(ids.device)
         if self.continues is not None: self.continues = self.continues.to(ids.device)
         usual = self.special,self.tok.mask_token_id,self.cfg,len(self.tok),self.continues
-        masked,slots,weights = mask_tokens(ids, lens, *usual, self.prob())
+        n = n_slots(ids.shape[1], self.cfg.mask_prob) if self.compiled() else None
+        masked,slots,weights = mask_tokens(ids, lens, *usual, self.prob(), n)
         return (ids,lens,n_a,masked,slots,*indices),weights
+
+    def compiled(self): return hasattr(getattr(self, 'learn', None), 'compile_step') # then shapes stay the same
 
     def prob(self):
         "The share of now; evaluations have that of the end, so that they can be compared."
@@ -228,6 +231,6 @@ def __call__(self:RTD,
 def flops(self:RTD, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
     "Matrix products of an update, forward and backward, padding included."
     gen,disc = electra_configs(cfg, vocab_size)
-    n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob)
+    n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob)
     encoders = encoder_flops(gen, n, max_len)+encoder_flops(disc, n, max_len)
     return 3*(encoders+vocabulary_flops(gen, slots)+verdict_flops(disc, n))

@@ -107,5 +107,5 @@ class SAS(RTD):
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included."
         _,disc = electra_configs(replace(cfg, tie='all'), vocab_size)
-        n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob)
+        n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob)
         return 3*(encoder_flops(disc, n, max_len)+vocabulary_flops(disc, slots)+verdict_flops(disc, n))

@@ -133,7 +133,7 @@ class TwoStage(RTD):
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included: the mean over both stages."
         gen,disc = electra_configs(replace(cfg, tie='embeddings'), vocab_size)
-        n,slots,share = rows*max_len,rows*n_slots(max_len, self.mask.mask_prob),self.stages.first_stage
+        n,slots,share = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob),self.stages.first_stage
         generator = encoder_flops(gen, n, max_len)+vocabulary_flops(gen, slots)
         discriminator = encoder_flops(disc, n, max_len)+verdict_flops(disc, n)
         return round(share*3*generator+(1-share)*(generator+3*discriminator))
