@@ -36,7 +36,7 @@ class MaskConfig(Settings):
 
     @property
     def mean_prob(self):
-        "The share of a whole training."
+        "The mean share over a training."
         return self.mask_prob if self.final_mask_prob is None else (self.mask_prob+self.final_mask_prob)/2
 
 # %% ../../nbs/3_objectives/01_masking.ipynb #ba066b0a

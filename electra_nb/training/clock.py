@@ -132,7 +132,7 @@ def measure_step(
 # %% ../../nbs/4_training/12_clock.ipynb #f769b1fa
 def mean_masks(
     recipe, # `Recipe`
-):
+): # `Recipe`
     "The recipe with the mean share of masks throughout."
     found = settings(recipe)
     if found.get('final_mask_prob') is None: return recipe
