@@ -12,7 +12,7 @@ from electra_nb.training.compile import CompileStep
 from electra_nb.core.tiny import tiny_text
 
 kw = dict(steps=24, bs=4, eval_every=8, eval_batches=4, log_every=1, save_every=1000, max_len=32, vocab_size=500, valid=.1, threads=1, device='cpu', resume='auto',
-    n_layers=1, hidden_size=32, embedding_size=16, dropout=.1, attention_dropout=.1, init='paper', unpad=False)
+    n_layers=1, hidden_size=32, embedding_size=16, dropout=.1, attention_dropout=.1, init='paper', unpad=False, mask_prob=.15) # with a falling share the plain step has fewer slots
 timing = ('seconds','tokens_per_s')
 compiler = pytest.mark.skipif(not (shutil.which('g++') or shutil.which('clang++')), reason='torch.compile needs a C++ compiler')
 
@@ -55,6 +55,19 @@ def both(home, name, cb=None, **changes):
     "The plain and the compiled run, each with a callback of its own."
     (plain,_),(compiled,_) = (run(home, f'{name}_{b}', b, cbs=[cb()] if cb else [], **changes) for b in (None,'aot_eager'))
     return plain,compiled
+
+@compiler
+def test_falling_share_of_masks(home):
+    "While the share falls, a compiled step keeps all of its slots, a plain one has fewer and fewer."
+    seen = []
+    class Shapes(Callback):
+        order = 60
+        def before_batch(self):
+            if self.training: seen[-1].add(self.xb[4].shape[1])
+    for backend in ('aot_eager',None):
+        seen.append(set())
+        run(home, f'falling_{backend}', backend, mask_prob=.4, final_mask_prob=.1, cbs=[Shapes()])
+    assert seen[0]=={12} and min(seen[1])==3 and max(seen[1])==12
 
 @compiler
 def test_200_steps(home):
