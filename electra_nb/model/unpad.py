@@ -32,7 +32,7 @@ class Unpadded:
     ):
         self.indices,self.attention_mask = indices,attention_mask
         self.max_seqlen = attention_mask.shape[1] # no row is longer
-        self.groups = None # from `length_groups`, when they are asked for
+        self.groups = None # of `grouped_attention`
         at = torch.arange(attention_mask.numel(), device=indices.device)
         self.inverse = (at%len(indices)).scatter(0, indices, at[:len(indices)])
 
@@ -95,11 +95,12 @@ def grouped_attention(self:Unpadded,
     qkv:Tensor, # (n, 3*d), from `qkv_projection`
 ) -> Tensor: # (n, d)
     "Let each token attend to the tokens of its row, a group of rows after the other."
-    if self.groups is None: self.groups = length_groups(self.attention_mask, len(self.indices))
+    if self.groups is None: # once for all layers
+        groups,places = length_groups(self.attention_mask, len(self.indices))
+        self.groups = [(p, mask.shape, attention_bias(mask, qkv.dtype)) for p,mask in groups],places
     groups,places = self.groups
-    def attended(positions, mask):
-        rows = qkv.index_select(0, positions).unflatten(0, mask.shape)
-        return padded_attention(att, rows, attention_bias(mask, qkv.dtype)).flatten(0, 1)
+    def attended(positions, shape, bias):
+        return padded_attention(att, qkv.index_select(0, positions).unflatten(0, shape), bias).flatten(0, 1)
     return torch.cat([attended(*group) for group in groups]).index_select(0, places)
 
 # %% ../../nbs/2_model/04_unpad.ipynb #2a2c26d4
