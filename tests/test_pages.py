@@ -92,6 +92,11 @@ def test_lines_are_short(page):
     long = [line for source,shown,_ in code_cells(pages[page]) if shown for line in source.split('\n') if len(line)>max_width and line[:2]!='#|']
     assert long==[]
 
+def test_no_settings_in_a_title():
+    "nbdev reads a list under a title as settings of the page, so a list of the text stands in a cell of its own."
+    firsts = {p.relative_to(nbs).as_posix():next(''.join(c['source']) for c in json.loads(p.read_text())['cells'] if c['cell_type']=='markdown') for p in nbs.rglob('*.ipynb')}
+    assert [name for name,first in firsts.items() if re.search(r'^- ', first, re.M)]==[]
+
 @pytest.mark.parametrize('page', cheap)
 def test_visible_cells_run(page, tmp_path):
     "Pasted into one script the visible cells run, with all their asserts."

@@ -197,10 +197,10 @@ def test_current_page_in_sidebar(site, browser, name):
 @needs_browser
 def test_search_finds_the_page(site, browser):
     "What people search for leads to the page about it first."
-    wanted = {'resume':'howto/resume', 'GPU':'howto/gpu', 'own text':'tutorials/own_text', 'SQuAD':'howto/answer_questions', 'export':'howto/export',
-        'sentence-transformers':'howto/sentence_transformers', 'speed':'explain/speed', 'checkpoint':'howto/resume',
-        'deterministic':'howto/resume', 'finetune':'tutorials/finetune_and_statistics', 'multi-GPU':'howto/gpu', 'tensorboard':'8_reports/trackers',
-        'score':'howto/score', 'suspicious words':'howto/score', 'tags':'howto/tag_words', 'mask':'3_objectives/masking', 'tokenizer':'tutorials/another_language', 'learning rate':'5_pretraining/recipe'}
+    asked_for = re.search(r'askedFor = {(.*?)}', (root/'docs'/'scorer.js').read_text(), re.S)[1]
+    wanted = {**dict(re.findall(r'"([^"]+)": "([^"]+)"', asked_for)), 'resume':'howto/resume', 'own text':'tutorials/own_text', 'SQuAD':'howto/answer_questions',
+        'export':'howto/export', 'sentence-transformers':'howto/sentence_transformers', 'speed':'explain/speed', 'suspicious words':'howto/score',
+        'several GPUs':'howto/several_processes', 'own objective':'howto/new_objective', 'ModernBERT':'howto/new_family'}
     page = browser.new_page()
     for query,name in wanted.items():
         page.goto(f'{site[0].as_uri()}/search.html?q={query}')
