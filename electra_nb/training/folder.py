@@ -13,7 +13,7 @@ from ..core.files import atomic_file, hash_texts, read_json
 from ..core.locks import own_files
 from ..core.commands import logger
 from ..text.tokenizer import tokenizer_fingerprint
-from .loop import constants, later
+from .resume import constants, later
 from importlib.metadata import version
 from ..objectives.table import objective_of
 from pathlib import Path
