@@ -10,7 +10,7 @@ root = Path(__file__).parent.parent
 nbs = root/'nbs'
 pages = {p.relative_to(nbs).with_suffix('').as_posix():p for folder in ('tutorials','howto','explain','.') for p in sorted((nbs/folder).glob('[a-z]*.ipynb')) if p.name!='index.ipynb'}
 max_width = 92 # characters
-cheap = ('explain/bad_input','explain/does_pretraining_help','explain/curves','explain/one_sentence','explain/paper','explain/slips','explain/speed','howto/another_machine','howto/names',
+cheap = ('explain/bad_input','explain/does_pretraining_help','explain/curves','explain/one_sentence','explain/paper','explain/paper_appendices','explain/slips','explain/speed','howto/another_machine','howto/names',
     'howto/new_callback','howto/text_forms') # of seconds
 given = {*dir(builtins),'__name__','__file__','display'}
 
@@ -118,7 +118,7 @@ def test_colab(page, colab, monkeypatch):
     exec(source, {})
     assert shown and called==[[sys.executable,'-m','pip','install','--quiet',f"git+{cfg['git_url']}"]]*colab
 
-# figures of the paper and of the original code on which the project builds, as `explain/paper` writes them, without commas
+# figures of the paper and of the original code on which the project builds, as its two pages on the paper write them, without commas
 paper_figures = {'starts and floors':'45.0 11.3 12.7 13.9 16.3 18.3 20.1 0.0176', 'masks':'19 79 130 13.8 14.0 22.1', 'tying':'83.6 84.3 84.4',
     'Tables 1 and 2':'71.2 78.8 75.1 82.2 79.9 79.0 77.7 76.0 74.1 85.1 87.2 88.9 89.1 89.0 89.5', 'Table 4':'84.5 90.8 80.5 83.3 88.7 94.2 86.9 89.6 89.7 94.9 88.0 90.6 91.4',
     'Table 5':'85.0 84.3 82.4', 'Table 6':'766000 400000 1000000 2048 0.0005 0.0002 10000 0.999 1e-06', 'other steps':'4000000 1450000 464000',
@@ -136,15 +136,17 @@ def page_text(
     shown = [''.join(c['source']) for c in cells if '#| hide' not in ''.join(c['source'])]
     return '\n'.join(shown+[''.join(o.get('data', {}).get('text/plain', o.get('text', []))) for c in cells for o in c.get('outputs', [])])
 
+def paper_text(): return '\n'.join(map(page_text, ('explain/paper','explain/paper_appendices')))
+
 @pytest.mark.parametrize('what', paper_figures)
 def test_paper_figures(what):
     "The executable paper has every figure that the project takes from the paper and the original code."
-    text = re.sub(r'(?<=\d)[,_](?=\d{3}(?!\d))', '', page_text('explain/paper'))
+    text = re.sub(r'(?<=\d)[,_](?=\d{3}(?!\d))', '', paper_text())
     lacking = [f for f in paper_figures[what].split() if not re.search(rf'(?<![\d.]){re.escape(f)}(?!\d|\.\d)', text)]
     assert lacking==[]
 
 def test_paper_order():
     "The executable paper has the paper's sections in their order, and names its figures and tables."
-    text = page_text('explain/paper')
+    text = paper_text()
     assert [h for h in re.findall(r'^## (\S+(?: [A-H](?=:))?)', text, re.MULTILINE)]==list(paper_parts)
     for name in [f'Figure {i}' for i in range(1, 5)]+[f'Table {i}' for i in (1,5,6,7,8)]+['Tables 2 to 4']: assert name in text, name

@@ -302,8 +302,10 @@ def test_marked_answers_in_the_dark(site, browser):
 def test_tables_of_pandas(site, browser):
     "A table has one line of names, and words stand at the left under a name that stands there too."
     page = browser.new_page()
-    page.goto(f'{site[1]}/explain/paper.html')
-    heads = page.locator('table.dataframe thead').evaluate_all('heads => heads.map(h => h.rows.length)')
+    heads = []
+    for name in ('paper','paper_appendices'):
+        page.goto(f'{site[1]}/explain/{name}.html')
+        heads += page.locator('table.dataframe thead').evaluate_all('heads => heads.map(h => h.rows.length)')
     assert len(heads)>10 and set(heads)=={1}
     align = page.locator('table.dataframe', has_text='carry_overflow').evaluate('t => [t.rows[0].cells[1],t.rows[1].cells[1]].map(c => getComputedStyle(c).textAlign)')
     assert align==['left','left']
