@@ -18,6 +18,7 @@ from .text.corpus import get_corpus
 from .training.clock import StepTime, step_flops, time_step
 from .training.deadline import duration, end_time, steps_for
 from .training.device import pick_device
+from .training.precision import bf16_hint
 from .training.steps import TrainConfig, milestones
 
 # %% ../nbs/5_pretraining/03_planning.ipynb #5b08745d
@@ -59,7 +60,7 @@ def curve_notes(
     return [start] if size=='small' else []
 
 # %% ../nbs/5_pretraining/03_planning.ipynb #86ce8655
-def _notes(size, recipe, took, times, cut_off, glue):
+def _notes(size, recipe, took, times, cut_off, glue, device):
     out,train,warmup = reading_notes(times, cut_off),recipe.train,recipe.optim.warmup
     if warmup>=1 and warmup>train.steps:
         out.append(f'warmup={warmup:g} steps are more than the run, so its rate would never reach the peak. '
@@ -67,7 +68,8 @@ def _notes(size, recipe, took, times, cut_off, glue):
     out += curve_notes(size, glue)
     if took.rows<train.bs//train.accumulate:
         out.append(f'Timed with {took.rows} of {train.bs} rows in a step, and multiplied; a whole step may take a tenth more.')
-    return tuple(out)
+    hint = bf16_hint(train.precision, device, recipe.model.hidden_size)
+    return tuple([*out,f'{hint[0].upper()}{hint[1:]}.'] if hint else out)
 
 # %% ../nbs/5_pretraining/03_planning.ipynb #8d190e39
 def paper_share(
@@ -108,7 +110,7 @@ def make_plan(
     return Plan(size, 'CPU' if device=='cpu' else torch.cuda.get_device_name(), train.steps, took.step, tokens/took.step,
         seconds/3600, text.seconds/3600, end_time(seconds+text.seconds), train.steps*tokens, corpus, text.tokens, times, flops,
         share, glue, took.checkpoint*(n_saved(train)+2), text.ids*(2 if text.vocab_size<=65536 else 4) if known else None,
-        took.memory, _notes(size, recipe, took, times, text.cut_off, glue))
+        took.memory, _notes(size, recipe, took, times, text.cut_off, glue, device))
 
 # %% ../nbs/5_pretraining/03_planning.ipynb #0cb0feff
 def check_hours(

@@ -49,10 +49,10 @@ def write_text(data, out) -> list:
         path.write_text('\n\n'.join(kept)+'\n')
     return [str(p) for p in paths]
 
-def train(text, run, seed):
-    "Pre-train; CPU seconds and the last evaluation."
+def train(text, run, seed, **options):
+    "Pre-train; CPU seconds and the evaluations."
     begun = time.perf_counter(),time.process_time()
-    pretrain('hour', corpus=text, out=str(run), seed=seed)
+    pretrain('hour', corpus=text, out=str(run), seed=seed, **options)
     lines = [json.loads(l) for l in (run/'log.jsonl').read_text().splitlines()]
     took = dict(wall_seconds=round(time.perf_counter()-begun[0]), cpu_seconds=round(time.process_time()-begun[1]))
     return dict(took, evaluations=[l for l in lines if 'valid' in l])
@@ -102,12 +102,14 @@ if __name__=='__main__':
     ask.add_argument('--seeds', nargs='+', type=int, default=[0,1,2])
     ask.add_argument('--parts', nargs='+', default=['train','pairs','vectors'])
     ask.add_argument('--pairs', type=int, default=2000, help='grammar pairs of each phenomenon')
+    ask.add_argument('--precision', default='auto', help="'bf16' where the processor has it")
+    ask.add_argument('--threads', type=int, default=0, help='0: as many as there are cores')
     a = ask.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
     text,path = write_text(a.data, a.out),a.out/'one_hour.json'
     for seed in a.seeds:
         run = a.out/f'hour-{seed}'
-        parts = dict(train=lambda: train(text, run, seed), pairs=lambda: ask_pairs(a.data, run, seed, a.pairs), vectors=lambda: score_vectors(a.data, text, run))
+        parts = dict(train=lambda: train(text, run, seed, precision=a.precision, threads=a.threads), pairs=lambda: ask_pairs(a.data, run, seed, a.pairs), vectors=lambda: score_vectors(a.data, text, run))
         for part in a.parts:
             found = json.loads(path.read_text()) if path.exists() else dict(what=__doc__.split('\n')[0], versions=versions())
             mine = found.setdefault(f'seed {seed}', {})

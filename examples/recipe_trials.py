@@ -47,7 +47,7 @@ trials = dict( # name -> what `pretrain` is told, beside `paper_masks`
     layers_3=dict(n_layers=3, generator_layers=.3333), no_lexical=dict(lexical_start=False),
     normal=dict(init='normal', lexical_start=False), average=dict(), muon=dict(), muon_torch=dict(), muon_2=dict(), muon_half=dict(),
     muon_16_falls=dict(bs=16, **falling), vocab_8k_falls=dict(vocab_size=8192, **falling),
-    lr_1e3_falls=dict(lr=1e-3, **falling), wide=dict(hidden_size=96, embedding_size=96),
+    lr_1e3_falls=dict(lr=1e-3, **falling), bf16_falls=dict(precision='bf16', **falling), wide=dict(hidden_size=96, embedding_size=96),
     one_wide_layer=dict(hidden_size=128, embedding_size=128, n_layers=1, generator_layers=1.),
     grow_batch=dict(bs=16), grow_rows=dict(bs=16), modern=dict(objective='modern'), modern_no_lexical=dict(objective='modern', lexical_start=False))
 

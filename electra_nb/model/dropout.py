@@ -48,7 +48,7 @@ class _AddDropped(Function):
         bits = random_bits(x.shape)
         ctx.save_for_backward(bits)
         ctx.levels = levels
-        return torch.addcmul(h, x, keep_mask(bits, levels), value=kept_scale(levels))
+        return torch.addcmul(h, x.float(), keep_mask(bits, levels), value=kept_scale(levels))
 
     @staticmethod
     @once_differentiable
@@ -59,19 +59,19 @@ class _AddDropped(Function):
 # %% ../../nbs/2_model/11_dropout.ipynb #03944fcc
 def draws_cheaply(
     dropout:nn.Dropout, # that would be applied
-    x:Tensor, # to this
+    x:Tensor, # in this precision
 ) -> bool:
-    "Whether this page's dropout is used: in training, for float32 on a CPU, outside autocast."
-    if not (dropout.training and 0<dropout.p<1): return False
-    return x.device.type=='cpu' and x.dtype==torch.float32 and not torch.is_autocast_enabled('cpu')
+    "Whether this page's dropout is used: in training, for float32 on a CPU."
+    return dropout.training and 0<dropout.p<1 and x.device.type=='cpu' and x.dtype==torch.float32
 
 def add_dropped(
     x:Tensor, # (..., d)
     h:Tensor, # (..., d) residual
     dropout:nn.Dropout, # of `x`
 ) -> Tensor: # (..., d)
-    "The sum of the residual and of what dropout leaves of `x`."
-    if not draws_cheaply(dropout, x): return dropout(x)+h
+    "The sum of the residual and of what dropout leaves of `x`, in 32 bits under autocast."
+    if torch.is_autocast_enabled(h.device.type): h = h.float()
+    if not draws_cheaply(dropout, h): return dropout(x)+h
     return _AddDropped.apply(x, h, dropped_levels(dropout.p))
 
 # %% ../../nbs/2_model/11_dropout.ipynb #8ab3f652

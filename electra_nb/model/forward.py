@@ -55,12 +55,17 @@ def split_heads(
     return tuple(o.unflatten(-1, (-1,att.attention_head_size)) for o in qkv.split(att.all_head_size, -1))
 
 # %% ../../nbs/2_model/03_forward.ipynb #1a625e25
+def _full_precision(att, qkv, bias):
+    "Attention on a CPU under autocast."
+    with torch.autocast('cpu', enabled=False): return attention(att, qkv.float(), None if bias is None else bias.float())
+
 def attention(
     att:nn.Module, # `ElectraSelfAttention`
     qkv:Tensor, # (bs, sl, 3*d), from `qkv_projection`
     bias:Tensor=None, # (bs, 1, 1, sl), from `attention_bias`; None: no padding
 ) -> Tensor: # (bs, sl, d)
     "Let each token of a row attend to all tokens of the row."
+    if qkv.device.type=='cpu' and torch.is_autocast_enabled('cpu'): return _full_precision(att, qkv, bias)
     if draws_cheaply(att.dropout, qkv): return dropped_attention(qkv, bias, att.num_attention_heads, att.dropout.p)
     q,k,v = (o.transpose(1, 2) for o in split_heads(att, qkv))
     dropout_p = att.dropout.p if att.training else 0.

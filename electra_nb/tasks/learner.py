@@ -19,7 +19,8 @@ from .kinds import kind_of
 from .layerwise import layer_factors, layer_groups
 from .rows import TaskData
 from .settings import FinetuneConfig
-from ..training.device import LossesToHost, SmoothLoss, TableLearner, explain_memory, precision_cbs
+from ..training.device import LossesToHost, SmoothLoss, TableLearner, explain_memory
+from ..training.precision import precision_cbs
 from ..training.optim import ClipGrads, WarmupDecay, make_opt
 from ..training.progress import StepProgress, Steps
 from fastai.basics import DataLoaders, Learner, noop

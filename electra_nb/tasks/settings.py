@@ -39,7 +39,7 @@ class FinetuneConfig(TagConfig, WindowConfig, HeadChoice, SpanConfig, OptimConfi
     reinit_layers:int=0 # top layers of a pre-trained encoder that begin anew (Zhang et al., 2021, section 5)
     class_weights:str=None # 'balanced': rows of rare labels count more in the loss, so that each label counts the same; None: each row does
     unpad:bool=None # leave padding out of the encoder (dropout then draws otherwise); None: on a CPU
-    precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
+    precision:str='auto' # 'fp32', 'fp16', 'bf16' (on CPUs too that have it), or 'auto': bf16 on a GPU, fp16 on an older one, fp32 on a CPU
     threads:int=None # CPU threads; None: torch's choice, divided among runs at the same time
     ranges = {**OptimConfig.ranges, **TagConfig.ranges, **WindowConfig.ranges, **HeadChoice.ranges, **SpanConfig.ranges,
         **dict(layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=tuple(batch_orders),

@@ -14,7 +14,8 @@ from .progress import Steps
 from .steps import TrainConfig, eval_interval
 from .tower_rates import tower_groups
 from ..text.tokenizer import tokenizer_fingerprint
-from .device import LossesToHost, SmoothLoss, TableLearner, compile_cbs, pick_device, precision_cbs, unpad_multiple
+from .device import LossesToHost, SmoothLoss, TableLearner, compile_cbs, pick_device, unpad_multiple
+from .precision import precision_cbs
 import fastai.callback.schedule # chkstyle: ignore (gives `Learner` its `lr_find`)
 import fastai.callback.progress # chkstyle: ignore (gives `Learner` its bar, and `no_bar`)
 import fastai.callback.hook # chkstyle: ignore (gives `Learner` its `summary`)

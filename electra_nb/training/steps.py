@@ -33,7 +33,7 @@ class TrainConfig(Settings):
     keep:int=2 # newest checkpoints to keep, besides those at 6.25, 12.5, 25, 50 and 100 %
     seed:int=0 # of initial values, order of the data, masks and dropout
     generator_lr:float=None # peak learning rate of the generator's own parameters (`training.tower_rates`); None: `lr` (original code)
-    precision:str='auto' # 'fp32', 'bf16', 'fp16', or 'auto': bf16 on a GPU that has it, else fp16; fp32 on CPU
+    precision:str='auto' # 'fp32', 'fp16', 'bf16' (on CPUs too that have it), or 'auto': bf16 on a GPU, fp16 on an older one, fp32 on a CPU
     threads:int=None # CPU threads; None: torch's choice
     compile:bool=None # `torch.compile` the step, on a GPU as CUDA graphs (minutes at the start); None: on a GPU, for 5,000 steps or more
     unpad:bool=None # leave padding out of the encoders (changes what dropout draws); None: on a CPU, if over 1/8 is padding

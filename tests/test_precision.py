@@ -1,0 +1,78 @@
+"Mixed precision on a CPU, in whole runs. Every processor can compute them; where it has no instructions for it, only slowly, so here it is allowed everywhere."
+import json, math
+
+import pytest, torch
+from fastai.callback.core import Callback, CancelFitException
+from safetensors.torch import load_file
+
+from electra_nb import finetune, open_run, plan, pretrain
+from electra_nb.core.tiny import tiny_text
+from electra_nb.objectives.table import objectives
+from electra_nb.training import precision
+
+docs = [f'{d} {i}' for i in range(9) for d in tiny_text.split('\n\n')]
+kw = dict(corpus=docs, steps=12, bs=4, eval_every=6, eval_batches=2, log_every=1, save_every=1000, max_len=32, vocab_size=500, valid=.1, threads=1, device='cpu',
+    n_layers=2, hidden_size=32, embedding_size=16, init='paper')
+
+@pytest.fixture(autouse=True)
+def allowed(tmp_path, monkeypatch):
+    monkeypatch.setenv('ELECTRA_NB_CACHE', str(tmp_path/'cache'))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(precision, 'cpu_has_bf16', lambda: True)
+
+def log(run): return [{k:v for k,v in json.loads(l).items() if k not in ('seconds','tokens_per_s')} for l in (run/'log.jsonl').read_text().splitlines()]
+def losses(run): return [line['loss'] for line in log(run) if 'loss' in line]
+def weights(run): return {(p.parent.name,k):v for p in sorted(run.glob('*/model.safetensors')) for k,v in load_file(p).items()}
+
+@pytest.mark.parametrize('objective', list(objectives))
+@pytest.mark.parametrize('dropout', [0.,.1])
+def test_every_objective(tmp_path, objective, dropout):
+    "The first loss is that of full precision up to the rounding, products are rounded, and weights are not."
+    seen = set()
+    class Look(Callback):
+        def after_pred(self): seen.add(torch.is_autocast_enabled('cpu'))
+    runs = {p:tmp_path/p for p in ('fp32','bf16')}
+    for p,run in runs.items():
+        pretrain(**kw, objective=objective, dropout=dropout, attention_dropout=dropout, precision=p, out=run, cbs=[Look()] if p=='bf16' else [])
+    first = [losses(run)[0] for run in runs.values()]
+    assert seen=={True} and not torch.is_autocast_enabled('cpu')
+    assert first[0]!=first[1] and math.isclose(*first, rel_tol=.01), first
+    assert all(map(math.isfinite, losses(runs['bf16']))) and len(losses(runs['bf16']))==12
+    assert {w.dtype for w in weights(runs['bf16']).values()}=={torch.float32}
+
+@pytest.mark.parametrize('changes', [{}, dict(accumulate=2), dict(unpad=True, dropout=.1, attention_dropout=.1), dict(compile=True)], ids=str)
+def test_resume(tmp_path, changes):
+    "A run that was stopped in the middle of a step and goes on ends with the weights and the log of one that was not."
+    class Stop(Callback):
+        def after_loss(self):
+            if self.training and self.learn.steps.done==7: raise CancelFitException()
+    whole,stopped = tmp_path/'whole',tmp_path/'stopped'
+    pretrain(**kw, **changes, precision='bf16', out=whole)
+    pretrain(**kw, **changes, precision='bf16', out=stopped, cbs=[Stop()])
+    assert not (stopped/'discriminator').exists() and not torch.is_autocast_enabled('cpu')
+    pretrain(**kw, **changes, precision='bf16', out=stopped)
+    a,b = weights(whole),weights(stopped)
+    assert a.keys()==b.keys() and all(a[k].equal(b[k]) for k in a) and log(whole)==log(stopped)
+
+def test_fine_tuning(tmp_path):
+    "A study in mixed precision says so in its constants, and its scores are those of a training."
+    pretrain(**kw, out=tmp_path/'run')
+    rows = dict(text=[f'the {w} is {c}' for w in ('boat','river','harbour','fish')*10 for c in ('blue','old')], label=['blue','old']*40)
+    study = finetune(tmp_path/'run', data=rows, runs=1, epochs=3, device='cpu', precision='bf16', out=tmp_path/'study')
+    assert {line['failure'] for line in study.lines}=={''} and {line['recipe']['precision'] for line in study.lines}=={'bf16'}
+    assert not torch.is_autocast_enabled('cpu')
+
+def test_other_doors(tmp_path):
+    "A plan times the precision that it is asked for, and a run is opened in full precision."
+    assert 'bf16' in str(plan(**{k:v for k,v in kw.items() if k!='threads'}, precision='bf16'))
+    pretrain(**kw, precision='bf16', out=tmp_path/'run')
+    learn = open_run(tmp_path/'run')
+    learn.validate()
+    assert not torch.is_autocast_enabled('cpu')
+
+def test_refused(monkeypatch):
+    "Where the processor has no instructions for it, it is refused before any work."
+    monkeypatch.setattr(precision, 'cpu_has_bf16', lambda: False)
+    with pytest.raises(ValueError, match='would be slower'): pretrain(**kw, precision='bf16')
+    with pytest.raises(ValueError, match='would be slower'): finetune(precision='bf16', device='cpu')
+    with pytest.raises(ValueError, match="pass 'bf16' where"): pretrain(**kw, precision='fp16')
