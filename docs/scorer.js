@@ -3,7 +3,7 @@ const askedFor = {
   "checkpoint": "howto/resume", "checkpoints": "howto/resume", "deterministic": "howto/resume", "reproducible": "howto/resume",
   "finetune": "tutorials/finetune_and_statistics", "fine-tune": "tutorials/finetune_and_statistics", "fine-tuning": "tutorials/finetune_and_statistics",
   "multi-gpu": "howto/several_processes", "ddp": "howto/several_processes", "distributed": "howto/several_processes", "torchrun": "howto/several_processes",
-  "gpu": "howto/gpu", "cuda": "howto/gpu", "memory": "howto/gpu", "load model": "howto/export", "hub": "howto/export", "push to hub": "howto/export",
+  "gpu": "howto/gpu", "cpu": "howto/cpu", "bf16": "howto/cpu", "cuda": "howto/gpu", "memory": "howto/gpu", "load model": "howto/export", "hub": "howto/export", "push to hub": "howto/export",
   "score": "howto/score", "zero-shot": "howto/score",
   "tags": "howto/tag_words", "ner": "howto/tag_words", "tensorboard": "8_reports/trackers", "wandb": "8_reports/trackers",
   "mask": "3_objectives/masking", "tokenizer": "tutorials/another_language", "learning rate": "5_pretraining/recipe", "hyperparameters": "5_pretraining/recipe"

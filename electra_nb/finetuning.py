@@ -31,6 +31,7 @@ from .tasks.settings import FinetuneConfig, finetune_config
 from .tasks.windows import WindowConfig
 from .text.tokenizer import tokenizer_fingerprint
 from .training.device import pick_device
+from .training.precision import bf16_hint
 from .training.folder import folder_name
 from .training.optim import OptimConfig
 from pathlib import Path
@@ -172,6 +173,7 @@ def finetune(
     electra,tok = load_encoder(source),encoder_tokenizer(source, tokenizer)
     cfg = finetune_config(electra.config, **options)
     device = pick_device(device, cfg.precision)
+    if hint := bf16_hint(cfg.precision, device, electra.config.hidden_size, least=256): logger.info(hint)
     rows = load_data(tasks, data, glue_dir, mnli_first, dev=dev, test=test, text=text, label=label, regression=regression,
         valid=valid, group=group, metric=metric)
     if mnli_first and options.get('lr') is not None: rows = [replace(r, task=replace(r.task, intermediate_lr=None)) for r in rows]

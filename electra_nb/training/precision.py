@@ -75,7 +75,8 @@ def bf16_hint(
     precision:str, # as in `TrainConfig`
     kind:str, # of device: 'cuda' or 'cpu'
     width:int, # of the hidden states
+    least:int=128, # width from which it is worth a word
 ) -> str: # empty where there is nothing to say
     "What would make a training on this processor faster."
-    if precision!='auto' or kind!='cpu' or width<128 or not cpu_has_bf16(): return ''
+    if precision!='auto' or kind!='cpu' or width<least or not cpu_has_bf16(): return ''
     return "this processor can multiply bf16 numbers: with precision='bf16' a step takes about half the time (howto/cpu)"
