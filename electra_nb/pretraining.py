@@ -23,7 +23,6 @@ from .training.callbacks import check_callbacks
 from .training.clock import StepTime, time_step
 from .training.deadline import duration, rounded
 from .training.device import pick_device
-from .training.precision import bf16_hint
 from .training.folder import check_out, default_out, refuse_other
 from .training.learner import describe_model
 from .training.processes import check_objective, first_goes_first, join_processes, leading, of_first, own_device, own_part, processes
@@ -176,7 +175,6 @@ def pretrain(
             run = Run(out, size, recipe, found, text, build_learner(recipe, text, device))
         if not first: return follow_run(run, cbs)
         logger.info(describe_model(run.learn, text.tok))
-        if hint := bf16_hint(recipe.train.precision, device, recipe.model.hidden_size): logger.info(hint)
         with folder_lock(out):
             done = open_folder(run)
             stopped = train_run(run, max_hours, log_with, cbs, began, pairs)

@@ -29,6 +29,7 @@ from .training.live import LiveView
 from .training.log import read_log
 from .training.following import follow
 from .training.loop import train
+from .training.precision import bf16_hint
 from .training.processes import own_threads, processes
 from .zero_shot.closing import closing_words
 from .zero_shot.probe import Probe
@@ -112,6 +113,8 @@ def open_folder(
     done = start is not None and is_finished(start)
     where = ', finished before' if done else f', going on from {start.name}' if start else ''
     logger.info(f'run: {run.out}{where}')
+    hint = bf16_hint(run.recipe.train.precision, run.learn.dls.device.type, run.recipe.model.hidden_size)
+    if hint and not start: logger.info(hint)
     return done
 
 def is_finished(checkpoint:Path) -> bool:

@@ -54,25 +54,45 @@ def test_resume(tmp_path, changes):
     a,b = weights(whole),weights(stopped)
     assert a.keys()==b.keys() and all(a[k].equal(b[k]) for k in a) and log(whole)==log(stopped)
 
-def test_fine_tuning(tmp_path):
-    "A study in mixed precision says so in its constants, and its scores are those of a training."
+def test_fine_tuning(tmp_path, monkeypatch):
+    "Every step of a fine-tuning is computed so, and nothing after it."
+    entered,before_batch = [],precision.Autocast.before_batch
+    monkeypatch.setattr(precision.Autocast, 'before_batch', lambda self: (entered.append(self.training), before_batch(self)))
     pretrain(**kw, out=tmp_path/'run')
     rows = dict(text=[f'the {w} is {c}' for w in ('boat','river','harbour','fish')*10 for c in ('blue','old')], label=['blue','old']*40)
-    study = finetune(tmp_path/'run', data=rows, runs=1, epochs=3, device='cpu', precision='bf16', out=tmp_path/'study')
-    assert {line['failure'] for line in study.lines}=={''} and {line['recipe']['precision'] for line in study.lines}=={'bf16'}
-    assert not torch.is_autocast_enabled('cpu')
+    for p in ('fp32','bf16'):
+        study = finetune(tmp_path/'run', data=rows, runs=1, epochs=3, device='cpu', precision=p, out=tmp_path/p)
+        assert entered.count(True)==(p=='bf16')*study.lines[0]['steps'] and not torch.is_autocast_enabled('cpu')
 
 def test_other_doors(tmp_path):
-    "A plan times the precision that it is asked for, and a run is opened in full precision."
-    assert 'bf16' in str(plan(**{k:v for k,v in kw.items() if k!='threads'}, precision='bf16'))
+    "A plan hints at it unless it is asked for, and a run is opened in full precision."
+    wide = {**kw, 'hidden_size':128, 'n_heads':2}
+    del wide['threads']
+    assert [any("precision='bf16'" in note for note in plan(**wide, precision=p).notes) for p in ('auto','bf16','fp32')]==[True,False,False]
     pretrain(**kw, precision='bf16', out=tmp_path/'run')
     learn = open_run(tmp_path/'run')
     learn.validate()
     assert not torch.is_autocast_enabled('cpu')
 
-def test_refused(monkeypatch):
+def test_refused(tmp_path, monkeypatch):
     "Where the processor has no instructions for it, it is refused before any work."
     monkeypatch.setattr(precision, 'cpu_has_bf16', lambda: False)
-    with pytest.raises(ValueError, match='would be slower'): pretrain(**kw, precision='bf16')
-    with pytest.raises(ValueError, match='would be slower'): finetune(precision='bf16', device='cpu')
-    with pytest.raises(ValueError, match="pass 'bf16' where"): pretrain(**kw, precision='fp16')
+    with pytest.raises(ValueError, match='would be slower'): pretrain(**kw, precision='bf16', out=tmp_path/'run')
+    with pytest.raises(ValueError, match="pass 'bf16' where"): pretrain(**kw, precision='fp16', out=tmp_path/'run')
+    assert not (tmp_path/'run').exists()
+    pretrain(**kw, out=tmp_path/'run')
+    with pytest.raises(ValueError, match='would be slower'): finetune(tmp_path/'run', precision='bf16', device='cpu', out=tmp_path/'study')
+    assert not (tmp_path/'study').exists()
+
+def test_hint(tmp_path, monkeypatch, caplog):
+    "A new run says what it could gain, one that goes on does not, and no narrow one."
+    caplog.set_level('INFO', 'electra_nb')
+    def said(**changes):
+        caplog.clear()
+        pretrain(**{**kw, 'steps':6, 'save_every':3, **changes})
+        return "precision='bf16'" in caplog.text
+    wide = dict(hidden_size=128, n_heads=2, out=tmp_path/'wide')
+    assert said(**wide) and not said(**wide)
+    assert not said(out=tmp_path/'narrow')
+    monkeypatch.setattr(precision, 'cpu_has_bf16', lambda: False)
+    assert not said(**{**wide, 'out':tmp_path/'older'})
