@@ -23,7 +23,7 @@ precisions = 'fp32','bf16'
 def call(code):
     "Run Python code in a process of its own."
     env = {**os.environ, 'OMP_NUM_THREADS':'1', 'TQDM_DISABLE':'1'}
-    subprocess.run([sys.executable,'-c',code], check=True, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run([sys.executable,'-c',code], check=True, env=env, stdout=subprocess.DEVNULL)
 
 def pretraining(a, size, precision):
     "Real tokens a second."

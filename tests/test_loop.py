@@ -40,7 +40,6 @@ def cheap(monkeypatch):
     "Saving may cost what it likes, for runs this short would be over before a second checkpoint; and nothing is drawn."
     monkeypatch.setattr(CostLimit, 'share', float('inf'))
     monkeypatch.setattr('electra_nb.training.loop.save_curves', lambda run: None)
-    torch.set_num_threads(1)
 
 @pytest.fixture
 def new_learner(examples):

@@ -59,7 +59,7 @@ class _AddDropped(Function):
 # %% ../../nbs/2_model/11_dropout.ipynb #03944fcc
 def draws_cheaply(
     dropout:nn.Dropout, # that would be applied
-    x:Tensor, # in this precision
+    x:Tensor, # what is dropped, or the residual that it is added to
 ) -> bool:
     "Whether this page's dropout is used: in training, for float32 on a CPU."
     return dropout.training and 0<dropout.p<1 and x.device.type=='cpu' and x.dtype==torch.float32
