@@ -13,6 +13,7 @@ def __getattr__(name):
     "Import the public functions when they are first used: importing the package alone costs nothing."
     if name not in _where: raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
+    import_module(f'{__name__}.lab.register') # the lab's rows in the tables of the book
     return getattr(import_module(f'{__name__}.{_where[name]}'), name)
 
 def __dir__(): return [*globals(), *_where]

@@ -4,35 +4,24 @@
 
 # %% auto #0
 __all__ = ['Prepared', 'Run', 'prepare_text', 'build_learner', 'machine', 'announce_machine', 'write_facts', 'write_tokenizer',
-           'open_folder', 'is_finished', 'train_run', 'follow_run', 'stop_place', 'stop_run', 'attempt', 'finish_run']
+           'open_folder', 'is_finished', 'train_run', 'stop_place', 'end_stopped', 'end_run']
 
 # %% ../nbs/5_pretraining/04_run.ipynb #f9312dab
 import json, signal, sys, torch
 from collections import namedtuple
-from collections.abc import Callable
 from .core.commands import logger, told_interrupt
 from .core.files import atomic_file, atomic_folder, read_json, verify_folder
 from .model.hf import save_tower
 from .model.lexical import lexical_start
 from .recipe import Recipe
-from .reports.card import model_card
-from .reports.doctor import Doctor, diagnose
-from .reports.pages import save_run_report
-from .reports.samples import KeepSamples
-from .reports.tracking import Track
 from .text.corpus import Corpus
 from .text.prepare import prepare
 from .training.checkpoints import checkpoint_state, newest_checkpoint
+from .training.device import own_threads, processes
 from .training.folder import note_end, open_run_folder, run_identity
 from .training.learner import pretrain_learner
-from .training.live import LiveView
-from .training.log import read_log
-from .training.following import follow
 from .training.loop import train
 from .training.precision import bf16_hint
-from .training.processes import own_threads, processes
-from .zero_shot.closing import closing_words
-from .zero_shot.probe import Probe
 from fastai.basics import Learner
 from functools import partial
 from pathlib import Path
@@ -65,7 +54,8 @@ def build_learner(
     return pretrain_learner(text.train, text.valid, text.tok, recipe.objective, towers, recipe.train, recipe.optim, device)
 
 # %% ../nbs/5_pretraining/04_run.ipynb #fea181fb
-Run = namedtuple('Run', 'out size recipe corpus text learn') # folder, key of `recipes`, `Recipe`, `Corpus`, `Prepared`, `Learner`
+# folder, key of `recipes`, `Recipe`, `Corpus`, `Prepared`, `Learner`, and whether it had been finished before
+Run = namedtuple('Run', 'out size recipe corpus text learn done', defaults=(False,))
 
 def machine(run:Run) -> dict: # device, and threads of a CPU
     "What computes the steps."
@@ -125,40 +115,20 @@ def is_finished(checkpoint:Path) -> bool:
 # %% ../nbs/5_pretraining/04_run.ipynb #92de9352
 def train_run(
     run:Run,
-    max_hours:float=None, # as in `pretrain`
-    log_with:str=None, # as in `pretrain`
+    watching:list=(), # `Watcher`s
     cbs:list=(), # more callbacks
+    max_hours:float=None, # as in `pretrain`
     began:float=None, # `time.perf_counter()` when `max_hours` began to count
-    probe=False, # from `zero_shot.probe.check_probe`
 ) -> str: # why it stopped early; empty if it is finished
     "Train, with all that looks on."
-    recipe,learn,threads = run.recipe,run.learn,torch.get_num_threads()
-    if probe is not False: learn.add_cb(Probe(run.text.tok, probe))
-    if recipe.train.threads: torch.set_num_threads(own_threads(recipe.train))
-    track = Track(run.out, log_with, dict(size=run.size, corpus=run.corpus.name, vocabulary=len(run.text.tok), **recipe.flat()))
-    samples,live,before = KeepSamples(run.out),LiveView(run.out),len(read_log(run.out/'log.jsonl'))
-    watching = [*cbs,Doctor(run.out),samples,live,track]
+    cfg,before = run.recipe.train,torch.get_num_threads()
     try:
-        stopped = train(learn, run.out, run.text.tok, recipe.train, recipe.optim, max_hours, watching, began)
-        live.show()
-        if not stopped: samples.complete(learn)
-        if len(read_log(run.out/'log.jsonl'))>before: track.complete()
+        if cfg.threads: torch.set_num_threads(own_threads(cfg))
+        cbs = [*cbs,*(cb for w in watching for cb in w.before(run))]
+        return train(run.learn, run.out, run.text.tok, cfg, run.recipe.optim, max_hours, cbs, began)
     finally:
-        torch.set_num_threads(threads)
-        track.end()
-    return stopped
-
-# %% ../nbs/5_pretraining/04_run.ipynb #9c1abce7
-def follow_run(
-    run:Run,
-    cbs:list=(), # callbacks of the user
-) -> Learner: # with the same weights as that of the first process
-    "Train as one of the processes that follow the first."
-    threads,everywhere = torch.get_num_threads(),[cb for cb in cbs if getattr(cb, 'every_process', False)]
-    if run.recipe.train.threads: torch.set_num_threads(own_threads(run.recipe.train))
-    try: follow(run.learn, run.recipe.train, run.recipe.optim, everywhere)
-    finally: torch.set_num_threads(threads)
-    return run.learn
+        torch.set_num_threads(before)
+        for w in watching: w.close()
 
 # %% ../nbs/5_pretraining/04_run.ipynb #67455569
 def stop_place(
@@ -172,38 +142,30 @@ def stop_place(
     return f'during step {done+1} of {last}. The same call goes on from {saved.name}'
 
 # %% ../nbs/5_pretraining/04_run.ipynb #54aabdba
-def stop_run(
+def end_stopped(
     run:Run,
     reason:str, # from `train_run`
 ) -> Learner:
     "Say where a run has stopped."
     steps = run.learn.steps
-    note_end(run.out, reason, steps.done)
-    save_run_report(run.out)
     logger.info(f"stopped ({reason}) {stop_place(newest_checkpoint(run.out/'checkpoints'), steps.done, steps.last)}.")
     if reason=='SIGINT': raise told_interrupt()
     if reason.startswith('SIG'): sys.exit(128+signal.Signals[reason])
     return run.learn
 
 # %% ../nbs/5_pretraining/04_run.ipynb #224f3690
-def attempt(what:str, do:Callable) -> None:
-    "Do what must not make a finished training fail."
-    try: do()
-    except Exception as e: logger.warning(f'{what} failed ({type(e).__name__}: {e}); the model is complete')
-
-def finish_run(
+def end_run(
     run:Run,
-    done:bool=False, # it had been finished before
+    stopped:str='', # from `train_run`
+    watching:list=(), # `Watcher`s
 ) -> Learner:
     "Write what a run leaves behind."
-    out,tok,learn = run.out,run.text.tok,run.learn
+    out,learn = run.out,run.learn
     for name,tower in learn.model.parts.items():
-        if not done or verify_folder(out/name): atomic_folder(out/name, partial(save_tower, tower, tok=tok))
-    write_facts(run)
-    if not done or not (out/'README.md').exists():
-        attempt('the model card', lambda: atomic_file(out/'README.md', model_card(out, tok.mask_token)))
-    note_end(out, 'finished', learn.steps.done)
-    attempt('the diagnosis', lambda: logger.info(f'diagnosis: {diagnose(out).line()}'))
-    save_run_report(out)
-    logger.info(closing_words(run))
-    return learn
+        if not stopped and (not run.done or verify_folder(out/name)): atomic_folder(out/name, partial(save_tower, tower, tok=run.text.tok))
+    if not stopped: write_facts(run)
+    note_end(out, stopped or 'finished', learn.steps.done)
+    for w in watching:
+        try: w.after(run, stopped)
+        except Exception as e: logger.warning(f'{w.name} failed ({type(e).__name__}: {e}); the model is complete')
+    return end_stopped(run, stopped) if stopped else learn

@@ -13,10 +13,10 @@ def modern_config(cfg, vocab_size, pad_id, n_layers):
 
 from electra_nb.model.forward import at_slots
 
-def encode(encoder, ids, attention_mask=None, types=None, unpad=None, all_layers=False):
+def encode(encoder, ids, mask=None, types=None, output_hidden_states=False):
     "Hidden states (bs, sl, d) of the last layer, or those of all."
-    out = encoder(ids, attention_mask, output_hidden_states=all_layers)
-    return list(out.hidden_states) if all_layers else out.last_hidden_state
+    out = encoder(ids, mask, output_hidden_states=output_hidden_states)
+    return list(out.hidden_states) if output_hidden_states else out.last_hidden_state
 
 def mlm_logits(tower, masked, slots, *inputs):
     "Logits over the vocabulary (bs, n, v) at the slots."

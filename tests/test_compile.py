@@ -46,7 +46,7 @@ def same_draws_and_threads():
 def run(home, name, backend='aot_eager', **changes):
     "A short `pretrain()`; `backend=None` is the plain step."
     with pytest.MonkeyPatch.context() as m:
-        if backend is not None: m.setattr(learner, 'compile_cbs', lambda cfg, device: [CompileStep(backend=backend)])
+        if backend is not None: m.setattr(learner.speed, 'callbacks', lambda cfg, device: [CompileStep(backend=backend)])
         learn = pretrain(corpus=str(home/'text.txt'), out=home/name, **{**kw, **changes})
     assert backend is None or not learn.compile_step.off
     return home/name,learn
@@ -166,7 +166,7 @@ def test_a_compiler_that_fails(home, caplog):
     def fails(*args): raise RuntimeError('no such luck')
     plain,_ = run(home, 'sound', None)
     with pytest.MonkeyPatch.context() as m:
-        m.setattr(learner, 'compile_cbs', lambda cfg, device: [CompileStep(backend=fails)])
+        m.setattr(learner.speed, 'callbacks', lambda cfg, device: [CompileStep(backend=fails)])
         learn = pretrain(corpus=str(home/'text.txt'), out=home/'failed', **kw)
     assert learn.compile_step.off and equal(plain, home/'failed') and log(plain)==log(home/'failed')
     assert sum('no such luck' in r.message and 'going on without it' in r.message for r in caplog.records)==1

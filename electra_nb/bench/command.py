@@ -21,7 +21,8 @@ from ..text.batches import ExamplesDL
 from ..text.corpus import get_corpus, iterable_corpus
 from ..text.examples import build_examples
 from ..text.tokenizer import line_encoder, sample_texts, wordpiece
-from ..training.device import pick_device, unpad_multiple
+from ..training.compile import unpad_multiple
+from ..training.device import pick_device
 from ..training.folder import versions
 from functools import partial
 from pathlib import Path

@@ -8,7 +8,8 @@ __all__ = ['one_way_biases', 'OneWay', 'TwoTowerConfig', 'TwoTowerGenerator', 'c
 # %% ../../nbs/2_model/08_two_tower.ipynb #3ac490b5
 import torch, torch.nn.functional as F
 from dataclasses import replace
-from .forward import attention_bias, layer_forward
+from .fast_forward import layer_forward
+from .forward import attention_bias
 from .towers import ModelConfig, electra_configs, get_models, initialize, tie_embeddings
 from torch import Tensor, nn
 from transformers import ElectraConfig

@@ -7,7 +7,8 @@ __all__ = ['group_size', 'cumulative_lengths', 'Unpadded', 'flash_attention', 'l
 
 # %% ../../nbs/2_model/04_unpad.ipynb #053d4bd4
 import torch
-from .forward import attention as padded_attention, attention_bias, split_heads
+from .fast_forward import attention as padded_attention
+from .forward import attention_bias, split_heads
 from fastcore.basics import patch
 from functools import cached_property
 from torch import Tensor, nn

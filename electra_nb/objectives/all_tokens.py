@@ -117,16 +117,16 @@ class AllTokensModel(SampledModel):
     def parts(self): return dict(generator=self.generator, encoder=self.tower)
 
     def step(self, ids, masked, slots, inputs) -> AllTokensOutput:
-        real,_,unpad = inputs
+        real,_,*unpad = inputs
         proposal = self.propose(ids, masked, slots, inputs)
         h,seen = encode(self.tower.base_model, proposal.corrupted, *inputs),proposal.corrupted
-        rows,logits = to_rows(h, unpad),self.tower.discriminator_predictions(h)
-        wanted = to_rows(torch.stack([ids,seen], -1), unpad)
-        log_vocab = from_rows(log_probs_at(self.tower.vocabulary, rows, wanted, slots.numel()), ids.shape, unpad)
+        rows,logits = to_rows(h, *unpad),self.tower.discriminator_predictions(h)
+        wanted = to_rows(torch.stack([ids,seen], -1), *unpad)
+        log_vocab = from_rows(log_probs_at(self.tower.vocabulary, rows, wanted, slots.numel()), ids.shape, *unpad)
         nll = -copy_log_prob(-logits.float(), log_vocab[...,0], ids==seen)
         preds = seen
         if not self.training: # in training nobody asks
-            top,log_top = (from_rows(x, ids.shape, unpad) for x in likeliest(self.tower.vocabulary, rows, slots.numel()))
+            top,log_top = (from_rows(x, ids.shape, *unpad) for x in likeliest(self.tower.vocabulary, rows, slots.numel()))
             preds = final_guess(-logits.float(), seen, log_vocab[...,1], top, log_top)
         return AllTokensOutput((*proposal,nll,preds,logits,real,slots))
 

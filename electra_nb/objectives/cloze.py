@@ -41,13 +41,13 @@ class ClozeModel(RTDModel):
         self.register_buffer('special_ids', torch.tensor(special_ids), persistent=False)
 
     def step(self, ids, masked, slots, inputs) -> ClozeOutput:
-        real,types,unpad = inputs
+        real,types,*unpad = inputs
         h = self.generator.states(ids, real, types)
         proposal = self.corrupt(self.generator.vocabulary(at_slots(h, slots)), ids, slots)
         verdicts = rtd_logits(self.discriminator, proposal.corrupted, *inputs)
-        wanted = to_rows(torch.stack([ids,proposal.corrupted], -1), unpad)
-        log_probs = log_probs_at(self.generator.vocabulary, to_rows(h, unpad), wanted, slots.numel())
-        original,seen = from_rows(log_probs, ids.shape, unpad).unbind(-1)
+        wanted = to_rows(torch.stack([ids,proposal.corrupted], -1), *unpad)
+        log_probs = log_probs_at(self.generator.vocabulary, to_rows(h, *unpad), wanted, slots.numel())
+        original,seen = from_rows(log_probs, ids.shape, *unpad).unbind(-1)
         ordinary = candidates(ids, real.sum(1), self.special_ids)
         return ClozeOutput((*proposal,verdicts,real,slots,-original,seen.detach(),ordinary))
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fastai.callback.core import Callback
 from fastai.learner import Recorder
 from fastai.metrics import ValueMetric
+from ..model.families import without_padding
 from ..model.forward import length_masks
-from ..model.unpad import Unpadded
 from functools import partial
 from torch import Tensor, nn
 from torch.autograd import Function
@@ -31,9 +31,9 @@ class SlotModel(nn.Module):
         slots:Tensor, # (bs, n) positions to guess
         indices:Tensor=None, # positions to compute, see `model.unpad`; None: all, padding too
     ):
-        attention_mask,token_type_ids = length_masks(lens, n_a, ids.shape[1])
-        unpad = None if indices is None else Unpadded(indices, attention_mask)
-        return self.step(ids, masked, slots, (attention_mask,token_type_ids,unpad))
+        inputs = length_masks(lens, n_a, ids.shape[1])
+        if indices is not None: inputs = without_padding(next(iter(self.parts.values())), inputs, indices)
+        return self.step(ids, masked, slots, inputs)
 
 # %% ../../nbs/3_objectives/03_contract.ipynb #ccd4391b
 class _Score(Function):

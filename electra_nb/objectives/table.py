@@ -8,32 +8,13 @@ __all__ = ['objectives', 'get_objective', 'objective_of']
 # %% ../../nbs/3_objectives/16_table.ipynb #d4398ac0
 from dataclasses import replace
 from ..core.files import read_json
-from .adversarial import Adversarial
-from .all_tokens import AllTokensMLM
-from .cloze import TwoTowerRTD
-from .electric import Electric
-from .fixed_generators import UniformRTD, UnigramRTD
 from .mlm import MLM
-from .replace_mlm import ReplaceMLM
 from .rtd import RTD, LossConfig
-from .sampling import SampleConfig
-from .sas import SAS
-from .two_stage import StageConfig, TwoStage
 from pathlib import Path
 
 # %% ../../nbs/3_objectives/16_table.ipynb #c246a0d0
 objectives = dict(electra=RTD(), # the paper's
     electra_15=replace(RTD(), loss=LossConfig(disc_tokens='masked')), # discriminator's loss at the masked positions only (paper §3.5)
-    replace_mlm=ReplaceMLM(), # masked language modelling on samples instead of [MASK] (paper §3.5)
-    all_tokens_mlm=AllTokensMLM(), # predicts every token, with a copy mechanism (paper §3.5)
-    electra_uniform=UniformRTD(), # replacements drawn with equal chance (original code: uniform_generator)
-    electra_unigram=UnigramRTD(), # replacements drawn by frequency (paper §3.2)
-    electra_two_tower=TwoTowerRTD(), # generator that reads from both sides (original code: two_tower_generator)
-    two_stage=TwoStage(), # first the generator, then the discriminator started from it (paper §3.2)
-    fast_electra=replace(TwoStage(), stages=StageConfig(disc_start='random'), sample=SampleConfig(start_temperature=2.)), # Dong et al. 2023
-    sas=SAS(), # one encoder that detects its own samples of the last reading (Xu et al. 2021)
-    adversarial=Adversarial(), # a generator that is rewarded for fooling the discriminator (paper §3.2, appendix F)
-    electric=Electric(), # energies of tokens, by noise-contrastive estimation (original code: electric_objective)
     mlm=MLM()) # BERT's, for comparison (paper §3.5; original code: electra_objective=False)
 
 # %% ../../nbs/3_objectives/16_table.ipynb #13ca1e13

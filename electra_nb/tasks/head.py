@@ -7,8 +7,7 @@ __all__ = ['dense', 'encode_rows', 'Classifier', 'TaskLoss', 'balanced_weights']
 
 # %% ../../nbs/6_tasks/07_head.ipynb #c7bbcbc9
 import torch.nn.functional as F
-from ..model.unpad import Unpadded
-from ..model.families import encode
+from ..model.families import encode, without_padding
 from ..model.forward import length_masks
 from .pooling import pooled_width, poolings
 from .rows import Task
@@ -33,9 +32,9 @@ def encode_rows(
     all_layers:bool=False, # the hidden states of all layers, not of the last alone
 ) -> tuple: # hidden states (bs, sl, d), or a list of them; (bs, sl) True at tokens; (bs, sl) token types
     "What the encoder makes of a batch."
-    mask,token_type_ids = length_masks(lens, n_a, ids.shape[1])
-    unpad = None if indices is None else Unpadded(indices, mask)
-    return encode(electra, ids, mask, token_type_ids, unpad, all_layers),mask,token_type_ids
+    masks = length_masks(lens, n_a, ids.shape[1])
+    h = encode(electra, ids, *without_padding(electra, masks, indices), output_hidden_states=all_layers)
+    return h,*masks
 
 # %% ../../nbs/6_tasks/07_head.ipynb #58b400f4
 class Classifier(nn.Module):

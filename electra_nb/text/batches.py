@@ -7,7 +7,7 @@ __all__ = ['row_order', 'block_size', 'permute', 'batch_rows', 'token_positions'
 
 # %% ../../nbs/1_text/12_batches.ipynb #940aa50c
 import numpy as np, torch
-from .examples import Examples, map_ahead
+from .rows import Examples, map_ahead
 from fastai.torch_core import to_detach as detach_all
 from fastcore.basics import patch
 from functools import lru_cache

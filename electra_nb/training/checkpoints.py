@@ -12,8 +12,7 @@ import json, os, random, re, shutil, warnings
 import numpy as np, torch
 from contextlib import contextmanager
 from ..core.files import verify_folder, remove_folder, atomic_folder
-from ..model.disentangled import folder_state, load_folder_state
-from ..model.hf import save_tower
+from ..model.hf import folder_state, load_folder_state, save_tower
 from pathlib import Path
 from safetensors.torch import load_file, save_file
 

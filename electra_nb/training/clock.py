@@ -14,11 +14,10 @@ from .checkpoints import checkpoint_bytes, random_state, set_random_state
 from ..core.settings import change, settings
 from ..text.corpus import iterable_corpus
 from ..text.examples import build_examples
-from .device import explain_memory, pick_device, smaller_batches
+from .device import explain_memory, pick_device, smaller_batches, processes
 from .learner import pretrain_learner
 from .log import LogSteps
 from .optim import WarmupDecay
-from .processes import processes
 from .progress import orders
 from ..text.tokenizer import bert_tokenizer, special_tokens
 from .nonfinite import DumpBadBatch

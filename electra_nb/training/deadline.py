@@ -43,7 +43,9 @@ class Deadline(Callback):
         self.mark = None # time and step at which the first `fit` of this session began
 
     def seconds(self): return self.used+self.clock()-self.began
-    def before_fit(self): self.mark = self.mark or (self.clock(),self.learn.steps.done)
+    def before_fit(self):
+        self.used = getattr(getattr(self.learn, 'save_steps', self), 'used', self.used)
+        self.mark = self.mark or (self.clock(),self.learn.steps.done)
     def after_epoch(self):
         (start,first),done = self.mark,self.learn.steps.done
         if self.hours is None or done==first or done>=self.learn.steps.last: return
@@ -138,7 +140,9 @@ class SayProgress(Callback):
         clock:Callable=time.perf_counter, # seconds
     ): self.n_steps,self.every,self.clock = n_steps,every,clock
 
-    def before_fit(self): self.first,self.began,self.said = self.learn.steps.done,self.clock(),self.clock()
+    def before_fit(self):
+        self.n_steps = self.learn.steps.last or self.n_steps
+        self.first,self.began,self.said = self.learn.steps.done,self.clock(),self.clock()
 
     def after_step(self):
         n = self.learn.steps.done

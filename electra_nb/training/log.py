@@ -14,7 +14,7 @@ from ..objectives.table import objective_of
 from .nonfinite import tower_norms, trained_parts
 from ..core.commands import logger
 from .eval_table import EvalTable
-from .processes import processes
+from .device import processes
 from .progress import orders
 from fastai.callback.core import Callback
 from fastai.learner import Recorder

@@ -9,7 +9,8 @@ __all__ = ['shared_folder', 'shared_file', 'SharedMemory', 'MeanGradients', 'com
 import os, shutil, torch
 import torch.distributed as dist
 from .optim import WarmupDecay
-from .processes import from_first, go_on, processes
+from .device import processes
+from .processes import from_first, go_on
 from .progress import orders
 from fastai.callback.core import Callback
 from fastcore.basics import patch

@@ -115,6 +115,7 @@ class SaveSteps(Callback):
         self.home,self.tok = Path(run)/'checkpoints',tok
         self.cfg,self.n_steps = cfg,cfg.steps
         self.max_hours,self.began = max_hours,began or time.perf_counter()
+        self.used = 0. # seconds of earlier sessions
         self.limit,self.mark = CostLimit(),'' # `mark`: fingerprint of the run, noted in its checkpoints
         self.reason = '' # why the run shall stop
         self.due,self.waited = False,0 # is a step just done? steps skipped since a stop was asked for
@@ -123,6 +124,7 @@ class SaveSteps(Callback):
 
     @property
     def kept(self): return {*milestones(self.cfg.steps),self.n_steps}
+    def seconds(self): return self.used+time.perf_counter()-self.began
     def after_step(self): self.due = not self.learn.steps.skipped
     def after_validate(self): self.learn.steps.between = True
     def is_time(self, n): return (n%self.cfg.save_every==0 and self.limit.allows) or time.perf_counter()-self.limit.began>=self.longest
@@ -151,7 +153,7 @@ def save(self:SaveSteps):
     need_space(self.home, checkpoint_bytes(self.learn.model), f'the checkpoint of step {n}')
     self.learn.log_steps.sync()
     counts = dict(n_updates=n, n_batches=self.learn.steps.batches, n_steps=self.n_steps)
-    state = dict(run=self.mark, order=row_order, **counts, seconds=self.learn.deadline.seconds(), log=log, scaler=scaler)
+    state = dict(run=self.mark, order=row_order, **counts, seconds=self.seconds(), log=log, scaler=scaler)
     save_checkpoint(self.home/f'step_{n}', self.learn.model, self.opt, self.tok, state)
     prune_checkpoints(self.home, self.cfg.keep, self.kept)
     self.saved = n
