@@ -6,7 +6,7 @@ from itertools import groupby
 from nbdev.config import get_config
 from nbdev.doclinks import NbdevLookup, nbglob, patch_name
 from nbdev.process import NBProcessor
-from options import command, fold, folded, public
+from options import fold, folded, options, public
 from pathlib import Path
 
 root = Path(__file__).parent.parent
@@ -112,7 +112,7 @@ def document(
     methods = [o for o in node.body if isinstance(o, ast.FunctionDef) and o.name[0]!='_' and ast.get_docstring(o)] if kind=='class' else []
     inner = '\n\n'.join(document(f'{name}.{o.name}', o, comments, module, links) for o in methods)
     rows,more = parameters(node, comments),{}
-    if kind=='function' and decorated(node, 'with_options'): rows,more = folded(name, rows, command(module))
+    if kind=='function' and decorated(node, 'with_options'): rows,more = folded(name, rows, options(module))
     groups = [fold(title, part, table(part), links) for title,part in more.items()]
     body = '\n\n'.join(filter(None, [links(ast.get_docstring(node) or ''), links(table(rows)), *groups, inner]))
     fence = '`'*max(4, 1+max((len(f) for f in re.findall('`{3,}', body)), default=0))

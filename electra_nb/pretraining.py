@@ -8,9 +8,9 @@ __all__ = ['cli', 'check_arguments', 'read_recipe', 'run_folder', 'check_free', 
 
 # %% ../nbs/5_pretraining/05_pretraining.ipynb #7d023a57
 import os, tempfile, time
-from .core.commands import Command, interrupt_message, logger
-from .core.files import read_json
-from .core.locks import folder_lock
+from .commands import Command
+from .core.messages import duration, interrupt_message, logger, rounded
+from .core.files import folder_lock, read_json
 from .estimates import fit_hours, n_eval_batches, train_seconds
 from .recipe import Recipe, make_recipe, option_groups, own_sizes, recipe_docs, recipe_from_file
 from .reports.tracking import check_trackers
@@ -21,7 +21,6 @@ from .text.prepare import check_vocab_options
 from .text.tokenizer import sample_texts
 from .training.callbacks import check_callbacks
 from .training.clock import StepTime, time_step
-from .training.deadline import duration, rounded
 from .training.device import pick_device
 from .training.folder import check_out, default_out, refuse_other
 from .training.learner import describe_model

@@ -10,7 +10,7 @@ from playwright.sync_api import sync_playwright
 
 root = Path(__file__).parent.parent
 sys.path.insert(0, str(root/'docs'))
-from options import command, common, folded, groups, public
+from options import common, folded, groups, options, public
 from pages import Links, Notebook, nbs, page_name, parameters, reading_order, section, signature, table
 
 chromium = next(filter(None, map(shutil.which, ('chromium','chromium-browser','google-chrome','chrome'))), None)
@@ -90,18 +90,17 @@ def test_parameters_of_the_package():
 @pytest.mark.parametrize('module,name', [('pretraining','pretrain'),('finetuning','finetune'),('planning','plan')])
 def test_options_in_groups(module, name):
     "Every option is shown once: about ten at once, the others folded in the groups of the command's help."
-    cli = command(f'electra_nb.{module}')
-    known = inspect.signature(cli.f).parameters
-    assert not (unknown := set(common.get(name, ()))-set(known)), f'docs/options.py, common: {unknown} is no option of {name}'
-    assert cli.f.__name__==name and len(common.get(name, ()))<=12
-    own = [(n,'','','') for n in known if n not in groups(cli) and n not in cli.docs]
-    shown,rest = folded(name, [*own,('**options','','',''),('returns','','','')], cli)
-    rows = [n for part in (shown,*rest.values()) for n,*_ in part]
-    assert sorted(rows)==sorted([*known,'returns'])
+    own = options(f'electra_nb.{module}')
+    names = [n for _,n,*_ in own]
+    assert not (unknown := set(common.get(name, ()))-set(names)), f'docs/options.py, common: {unknown} is no option of {name}'
+    assert len(common.get(name, ()))<=12
+    given = [(n,'','','') for heading,n,*_ in own if heading=='run']
+    shown,rest = folded(name, [*given,('**options','','',''),('returns','','','')], own)
+    assert sorted(n for part in (shown,*rest.values()) for n,*_ in part)==sorted([*names,'returns'])
 
 def test_default_of_an_option():
     "A value that differs between sizes says so, one that all have stands alone."
-    rows = {n:default for part in groups(command('electra_nb.pretraining')).values() for n,_,default,_ in part}
+    rows = {n:default for part in groups(options('electra_nb.pretraining')).values() for n,_,default,_ in part}
     assert (rows['objective'],rows['bs'],rows['keep_prob'])==('electra','small: 128, hour: 16, tiny: 8','0.15')
 
 def test_broken_link_is_refused():

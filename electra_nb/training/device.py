@@ -11,7 +11,7 @@ import re, torch
 from array import array
 from collections.abc import Callable
 from contextlib import contextmanager
-from ..core.commands import logger
+from ..core.messages import logger
 from ..text.rows import packing_stats
 from .compile import CompileStep
 from .precision import Autocast, precision_cbs
