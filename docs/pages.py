@@ -149,7 +149,8 @@ class Notebook:
         module_file = f", module {source(self.module.replace('.', '/')+'.py')}" if self.module else ''
         reads = any("'../results/" in c.source or "'../../results/" in c.source for c in self.cells)
         clone = f'. It reads figures of the repository: run it in a clone, in `{(Path(cfg.nbs_path.name)/self.path).parent}/`' if reads else ''
-        return f'{module}\n:::{{container}} where\nNotebook {source(f'{cfg.nbs_path.name}/{self.path.as_posix()}')}{module_file}{clone}\n:::'
+        here = source(f'{cfg.nbs_path.name}/{self.path.as_posix()}')
+        return f'{module}\n:::{{container}} where\nNotebook {here}{module_file}{clone}\n:::'
 
     def page(self,
         links, # turns names in backticks into links
