@@ -34,8 +34,8 @@ html_favicon = 'static/icon.svg'
 html_copy_source = html_show_sphinx = False
 html_search_scorer = str(Path(__file__).parent/'scorer.js')
 html_math_renderer = 'mathml'
-templates_path = ['templates'] # a link to the repository in place of furo's "View this page"
-html_theme_options = dict(top_of_page_buttons=['view'], source_view_link=cfg['git_url'])
+templates_path = ['templates'] # a link to the repository in place of furo's "View this page", if settings.ini names one
+html_theme_options = dict(top_of_page_buttons=['view'], source_view_link=cfg['git_url']) if cfg['git_url'] else dict(top_of_page_buttons=[])
 pygments_style,pygments_dark_style = 'friendly','github-dark'
 copybutton_selector = 'div.cell_input pre, div.highlight:not(.cell_output *) pre'
 

@@ -1,12 +1,10 @@
 "The options of a function whose signature is made of dataclasses of settings: the common ones at once, the others folded, in the groups of its command."
 import re, sys
-from contextlib import nullcontext
-from importlib import import_module
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent)) # the package of this folder, installed or not
 from electra_nb import _where
-from electra_nb.core.entry_points import stand_ins
+from electra_nb.commands import modules, stored_help
 
 common = dict( # function -> what most people change, in this order; a function that is not here shows its own parameters
     pretrain=('size','corpus','out','tokenizer','objective','steps','hours','bs','lr','max_len','vocab_size'),
@@ -18,30 +16,31 @@ public = { # name -> module: what readers look for on its page, and find at its 
     'get_models':'model.towers', 'train':'training.loop', 'pretrain_learner':'training.learner', 'load_task':'tasks.loading',
     'own_data':'tasks.own', 'task_learner':'tasks.learner', 'summarize':'study.statistics', 'mean_test':'study.intervals'}
 
-def command(
+def options(
     module:str, # that has a `cli`
-): # `Command`
-    "The command of a module. Its help needs no PyTorch, so that a page is made without it (`entry_points`)."
-    with nullcontext() if 'torch' in sys.modules else stand_ins(): return import_module(module).cli
+) -> list: # rows of `commands.described`
+    "The options of the module's command."
+    return stored_help()[next(name for name,m in modules.items() if module==f'electra_nb.{m}')]['options']
 
 def groups(
-    cli, # `Command`
+    rows:list, # of `options`
 ) -> dict: # heading -> rows as of `pages.parameters`
     "The options by the dataclass that declares them; a value for a size stands at the end of the comment, in brackets."
-    out = {title:[] for title in cli.titles.values()}
-    for name,(part,kind,text) in cli.docs.items():
+    out = {}
+    for heading,name,kind,text in rows:
+        if heading=='run': continue
         meaning,default = re.fullmatch(r'(.*?)(?: \[((?:default|small): .*)\])?', text).groups()
-        out[cli.titles[part]].append((name, kind.__name__, (default or '').removeprefix('default: '), meaning))
-    return {title:rows for title,rows in out.items() if rows}
+        out.setdefault(heading, []).append((name, kind, (default or '').removeprefix('default: '), meaning))
+    return out
 
 def folded(
     name:str, # of the function
     own:list, # its rows, as of `pages.parameters`; the last one is what comes back
-    cli, # its `Command`
+    more:list, # of `options`
 ) -> tuple: # rows to show, heading -> rows to fold
     "Sort parameters and options into those that are seen at once and those that are folded."
     *given,result = [r for r in own if r[0] not in ('*','**options')]
-    parts = {'the call':given, **groups(cli)}
+    parts = {'the call':given, **groups(more)}
     rows = {r[0]:r for r in [r for part in parts.values() for r in part]+given} # the function's own words win
     shown = common.get(name, [r[0] for r in given])
     rest = {title:[rows[n] for n,*_ in part if n not in shown] for title,part in parts.items()}

@@ -6,13 +6,20 @@ from itertools import groupby
 from nbdev.config import get_config
 from nbdev.doclinks import NbdevLookup, nbglob, patch_name
 from nbdev.process import NBProcessor
-from options import command, fold, folded, public
+from options import fold, folded, options, public
 from pathlib import Path
 
 root = Path(__file__).parent.parent
 cfg = get_config(path=root)
 nbs = root/cfg.nbs_path.name
-blob = f'{cfg.git_url}/blob/{cfg.branch}'
+
+def source(
+    path:str, # of a file of the project, from its root
+    text:str='', # of the link; empty: the path
+) -> str: # Markdown
+    "A link to a file in the repository; where `git_url` in settings.ini is empty, the name of the file."
+    if cfg.git_url: return f'[{text or path}]({cfg.git_url}/blob/{cfg.branch}/{path})'
+    return text if Path(path).name in text else f'{text} (`{path}`)' if text else f'`{path}`'
 
 # -- The order of the pages
 
@@ -112,7 +119,7 @@ def document(
     methods = [o for o in node.body if isinstance(o, ast.FunctionDef) and o.name[0]!='_' and ast.get_docstring(o)] if kind=='class' else []
     inner = '\n\n'.join(document(f'{name}.{o.name}', o, comments, module, links) for o in methods)
     rows,more = parameters(node, comments),{}
-    if kind=='function' and decorated(node, 'with_options'): rows,more = folded(name, rows, command(module))
+    if kind=='function' and decorated(node, 'with_options'): rows,more = folded(name, rows, options(module))
     groups = [fold(title, part, table(part), links) for title,part in more.items()]
     body = '\n\n'.join(filter(None, [links(ast.get_docstring(node) or ''), links(table(rows)), *groups, inner]))
     fence = '`'*max(4, 1+max((len(f) for f in re.findall('`{3,}', body)), default=0))
@@ -125,7 +132,7 @@ class Notebook:
     def __init__(self,
         path:Path, # relative to `nbs`
     ):
-        self.path,self.name,self.source = path,page_name(path),f'{blob}/{cfg.nbs_path.name}/{path.as_posix()}'
+        self.path,self.name = path,page_name(path)
         self.cells = NBProcessor(nbs/path).nb.cells # takes the directives out of the source
         titled = re.match(r'# (.+)\n\n> (.+)', self.cells[0].source)
         begin = self.cells[0].source[:40]
@@ -139,10 +146,11 @@ class Notebook:
     def about(self) -> str: # Markdown
         "Where it comes from."
         module = f"\n```{{py:module}} {self.module}\n```\n" if self.module else ''
-        source = f", module [{self.module}]({blob}/{self.module.replace('.', '/')}.py)" if self.module else ''
+        module_file = f", module {source(self.module.replace('.', '/')+'.py')}" if self.module else ''
         reads = any("'../results/" in c.source or "'../../results/" in c.source for c in self.cells)
         clone = f'. It reads figures of the repository: run it in a clone, in `{(Path(cfg.nbs_path.name)/self.path).parent}/`' if reads else ''
-        return f'{module}\n:::{{container}} where\nNotebook [{self.path.name}]({self.source}){source}{clone}\n:::'
+        here = source(f'{cfg.nbs_path.name}/{self.path.as_posix()}')
+        return f'{module}\n:::{{container}} where\nNotebook {here}{module_file}{clone}\n:::'
 
     def page(self,
         links, # turns names in backticks into links
@@ -228,7 +236,7 @@ class Links:
         if not path: raise ValueError(f'{m[0]} leads nowhere: there is no {link} beside the notebook, nor in the root of the project')
         if path.suffix=='.ipynb': return f'{m[1]}(/{self.pages[path.relative_to(nbs).as_posix()]}.ipynb{place and "#"+place})'
         local = path.relative_to(root).as_posix()
-        if m[1][0]!='!': return f'{m[1]}({blob}/{local})'
+        if m[1][0]!='!': return source(local, m[1][1:-1])
         self.files.add(local) # a picture comes with the site
         return f'{m[1]}(/{local})'
 
@@ -273,6 +281,6 @@ def trees(notebooks) -> list: # Markdown
 
 def llms(notebooks) -> str: # https://llmstxt.org
     "The project for readers that are programs: a page a line."
-    page = lambda nb: f'- [{nb.title}]({cfg.doc_host}{cfg.doc_baseurl}/{nb.name}.html): {nb.summary}'
+    page = lambda nb: f'- [{nb.title}]({nb.name}.html): {nb.summary}'
     parts = ['\n'.join([f'## {c}','',*map(page, group)]) for c,group in sections(notebooks)]
-    return '\n\n'.join([f'# {cfg.title}',f'> {notebooks[0].summary}',f'Every page is a notebook; its source is {cfg.git_url}.',*parts])+'\n'
+    return '\n\n'.join([f'# {cfg.title}',f'> {notebooks[0].summary}',f'Every page is a notebook: {source(cfg.nbs_path.name)}.',*parts])+'\n'

@@ -9,7 +9,8 @@ __all__ = ['cli', 'load_data', 'study_identity', 'study_folder', 'study_starts',
 import json, os
 from collections.abc import Iterable
 from dataclasses import asdict, replace
-from .core.commands import Command, logger
+from .commands import Command
+from .core.messages import logger
 from .core.files import hash_texts
 from .objectives.table import objectives
 from .core.settings import option_docs, plain_number, with_options, with_values

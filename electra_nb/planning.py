@@ -8,7 +8,7 @@ __all__ = ['paper_flops', 'paper_curve', 'cli', 'expected_glue', 'reading_notes'
 
 # %% ../nbs/5_pretraining/03_planning.ipynb #a907b356
 import math, numpy as np, torch
-from .core.commands import Command
+from .commands import Command
 from .estimates import TextSize, corpus_size, fit_hours, n_eval_batches, train_seconds
 from .core.figure import ShownFigure
 from .plans import Plan
@@ -16,7 +16,8 @@ from .recipe import Recipe, make_recipe, option_groups, own_sizes, recipe_docs, 
 from .core.settings import with_options
 from .text.corpus import get_corpus
 from .training.clock import StepTime, step_flops, time_step
-from .training.deadline import duration, end_time, steps_for
+from .core.messages import duration
+from .training.deadline import end_time, steps_for
 from .training.device import pick_device
 from .training.precision import bf16_hint
 from .training.steps import TrainConfig, milestones

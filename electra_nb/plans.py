@@ -8,7 +8,7 @@ __all__ = ['size_units', 'amount', 'Plan']
 # %% ../nbs/5_pretraining/07_plans.ipynb #b12cf7a7
 from dataclasses import dataclass
 from datetime import datetime
-from .training.deadline import duration, rounded
+from .core.messages import duration, rounded
 from fastcore.basics import patch
 
 # %% ../nbs/5_pretraining/07_plans.ipynb #52a0a545

@@ -7,8 +7,9 @@ __all__ = ['additions', 'cli', 'check_arguments', 'read_recipe', 'run_folder', '
 
 # %% ../nbs/5_pretraining/05_pretraining.ipynb #7d023a57
 import os, time
-from .core.commands import Command, interrupt_message, logger
-from .core.locks import folder_lock
+from .commands import Command
+from .core.messages import interrupt_message, logger
+from .core.files import folder_lock
 from .recipe import Recipe, make_recipe, option_groups, recipe_docs, recipe_from_file
 from .run import Run, build_learner, end_run, open_folder, prepare_text, train_run
 from .core.settings import with_options

@@ -9,7 +9,8 @@ __all__ = ['usual', 'cli', 'check_request', 'score_rows', 'threshold_for', 'thre
 # %% ../nbs/9_zero_shot/10_scoring.ipynb #1f65aa4c
 import json, os, sys
 from collections.abc import Iterable, Iterator
-from .core.commands import Command, quiet
+from .commands import Command
+from .core.messages import quiet
 from .core.files import explain_oserror, read_json
 from .tasks.encoders import last_run
 from .zero_shot.slips import Threshold, held_out_sentences, slip_threshold

@@ -4,7 +4,7 @@ from pathlib import Path
 import fastai.callback.all as fa, pytest, torch
 from fastai.interpret import Interpretation
 
-from electra_nb.core.commands import logger
+from electra_nb.core.messages import logger
 from electra_nb.core.files import read_json
 from electra_nb.pretraining import pretrain
 from electra_nb.core.tiny import tiny_text

@@ -6,7 +6,7 @@ import electra_nb
 
 package = Path(electra_nb.__file__).parent
 rooms = '''pretraining run scoring finetuning opening bench zero_shot reports study planning estimates tasks plans recipe
-training objectives text model core'''.split() # from top to ground
+training objectives text model commands core'''.split() # from top to ground
 
 def imported(py):
     "The modules of this package that a file imports, as tuples of names from the package's folder."

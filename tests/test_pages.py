@@ -1,8 +1,6 @@
 "The pages for readers: what they show runs when it is pasted into one script, and no line is too long to read."
 import builtins, json, os, re, shutil, subprocess, symtable, sys
-from configparser import ConfigParser
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -102,21 +100,6 @@ def test_visible_cells_run(page, tmp_path):
     "Pasted into one script the visible cells run, with all their asserts."
     done = run_visible(page, tmp_path)
     assert done.returncode==0, done.stderr[-3000:]
-
-@pytest.mark.parametrize('page', [p for p in pages if p.startswith('tutorials/')])
-@pytest.mark.parametrize('colab', [True,False])
-def test_colab(page, colab, monkeypatch):
-    "A tutorial has a link that opens it in Colab; there its first cell installs the project, elsewhere it does nothing."
-    ini = ConfigParser(delimiters=['='])
-    ini.read(root/'settings.ini')
-    cfg,called = ini['DEFAULT'],[]
-    title = ''.join(json.loads(pages[page].read_text())['cells'][0]['source'])
-    assert f"[Open in Colab](https://colab.research.google.com/github/{cfg['user']}/{cfg['repo']}/blob/{cfg['branch']}/nbs/{page}.ipynb)" in title
-    monkeypatch.setattr(subprocess, 'run', lambda args, check: called.append(args))
-    if colab: monkeypatch.setitem(sys.modules, 'google.colab', ModuleType('colab'))
-    source,shown,_ = code_cells(pages[page])[0]
-    exec(source, {})
-    assert shown and called==[[sys.executable,'-m','pip','install','--quiet',f"git+{cfg['git_url']}"]]*colab
 
 # figures of the paper and of the original code on which the project builds, as its two pages on the paper write them, without commas
 paper_figures = {'starts and floors':'45.0 11.3 12.7 13.9 16.3 18.3 20.1 0.0176', 'masks':'19 79 130 13.8 14.0 22.1', 'tying':'83.6 84.3 84.4',

@@ -1,5 +1,5 @@
 "The project itself: README, notebooks, undefined names."
-import ast, io, json, re, sys
+import ast, io, json, re, shutil, subprocess, sys, tarfile, zipfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,6 +21,36 @@ def test_readme_has_the_test_command():
     "`.ci/run` runs the command that stands in the README, which is that of CONTRIBUTING.md."
     commands = [re.findall('^pip install -e .*pytest$', (root/f).read_text(), re.M) for f in ('README.md','CONTRIBUTING.md')]
     assert len(commands[0])==1 and commands[0]==commands[1]
+
+def test_readme_has_two_commands():
+    "From a clone one line installs and trains, and one passes the tests; no line of a shell needs a place that has to be named first."
+    blocks = re.findall(r'^```sh\n(.*?)^```', (root/'README.md').read_text(), re.M|re.S)
+    assert [b.splitlines()[0][:14] for b in blocks]==['pip install . ','pip install -e'] and all(len(b.splitlines())==1 for b in blocks)
+    assert blocks[0]=='pip install . && python -c "from electra_nb import pretrain; pretrain()"\n'
+
+def test_no_invented_place():
+    "No page names a repository or a site of this project unless settings.ini does."
+    ini = (root/'settings.ini').read_text()
+    url = re.search(r'^git_url *= *(.*)$', ini, re.M)[1]
+    written = [root/f for f in ('README.md','CITATION.cff','CHANGELOG.md','CONTRIBUTING.md','setup.py','nbs/nbdev.yml','electra_nb/_modidx.py')]
+    named = {(f.name,m) for f in [*written,*nbs] for m in re.findall(r'https?://[\w./-]*electra[-_]nb[\w./-]*|colab\.research', f.read_text())}
+    assert {(f,m) for f,m in named if not (url and m.startswith(url))}==set()
+
+def test_packages(tmp_path):
+    "A source distribution builds offline, holds what setup.py reads, and gives a wheel with the package and nothing else."
+    def run(*args, cwd): subprocess.run([sys.executable, *args], cwd=cwd, check=True, capture_output=True)
+    shutil.copytree(root, tmp_path/'tree', ignore=shutil.ignore_patterns('.git','.ci-work*','.venv','build','runs','*.egg-info'))
+    run('setup.py','-q','sdist','-d',str(tmp_path), cwd=tmp_path/'tree')
+    with tarfile.open(next(tmp_path.glob('*.tar.gz'))) as t: t.extractall(tmp_path/'sdist', filter='data')
+    source = next((tmp_path/'sdist').iterdir())
+    assert all((source/f).is_file() for f in ('settings.ini','README.md','LICENSE','setup.py','pyproject.toml'))
+    assert not {'tests','nbs','results','examples','docs'} & {p.name for p in source.iterdir()}
+    run('-m','pip','wheel','-q','--no-deps','--no-build-isolation','--no-index','-w',str(tmp_path),str(source), cwd=tmp_path)
+    names = zipfile.ZipFile(next(tmp_path.glob('*.whl'))).namelist()
+    modules = {p.relative_to(root).as_posix() for p in (root/'electra_nb').rglob('*.py')}
+    inside = {n for n in names if '.dist-info/' not in n}
+    assert inside==modules|{f'electra_nb/{f}' for f in ('py.typed','__init__.pyi','help.json')}
+    assert any(n.endswith('licenses/LICENSE') or n.endswith('.dist-info/LICENSE') for n in names)
 
 def test_readme_links():
     "Local links of the README lead somewhere."

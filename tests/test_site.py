@@ -3,6 +3,7 @@ import ast, inspect, json, re, shutil, signal, subprocess, sys
 from io import BytesIO
 from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
@@ -10,8 +11,8 @@ from playwright.sync_api import sync_playwright
 
 root = Path(__file__).parent.parent
 sys.path.insert(0, str(root/'docs'))
-from options import command, common, folded, groups, public
-from pages import Links, Notebook, nbs, page_name, parameters, reading_order, section, signature, table
+from options import common, folded, groups, options, public
+from pages import Links, Notebook, nbs, page_name, parameters, reading_order, section, signature, source, table
 
 chromium = next(filter(None, map(shutil.which, ('chromium','chromium-browser','google-chrome','chrome'))), None)
 needs_browser = pytest.mark.skipif(not chromium, reason='no chromium on this machine: install it to read the site in a browser')
@@ -90,18 +91,17 @@ def test_parameters_of_the_package():
 @pytest.mark.parametrize('module,name', [('pretraining','pretrain'),('finetuning','finetune'),('planning','plan')])
 def test_options_in_groups(module, name):
     "Every option is shown once: about ten at once, the others folded in the groups of the command's help."
-    cli = command(f'electra_nb.{module}')
-    known = inspect.signature(cli.f).parameters
-    assert not (unknown := set(common.get(name, ()))-set(known)), f'docs/options.py, common: {unknown} is no option of {name}'
-    assert cli.f.__name__==name and len(common.get(name, ()))<=12
-    own = [(n,'','','') for n in known if n not in groups(cli) and n not in cli.docs]
-    shown,rest = folded(name, [*own,('**options','','',''),('returns','','','')], cli)
-    rows = [n for part in (shown,*rest.values()) for n,*_ in part]
-    assert sorted(rows)==sorted([*known,'returns'])
+    own = options(f'electra_nb.{module}')
+    names = [n for _,n,*_ in own]
+    assert not (unknown := set(common.get(name, ()))-set(names)), f'docs/options.py, common: {unknown} is no option of {name}'
+    assert len(common.get(name, ()))<=12
+    given = [(n,'','','') for heading,n,*_ in own if heading=='run']
+    shown,rest = folded(name, [*given,('**options','','',''),('returns','','','')], own)
+    assert sorted(n for part in (shown,*rest.values()) for n,*_ in part)==sorted([*names,'returns'])
 
 def test_default_of_an_option():
     "A value that differs between sizes says so, one that all have stands alone."
-    rows = {n:default for part in groups(command('electra_nb.pretraining')).values() for n,_,default,_ in part}
+    rows = {n:default for part in groups(options('electra_nb.pretraining')).values() for n,_,default,_ in part}
     assert (rows['objective'],rows['bs'],rows['keep_prob'])==('electra','small: 128, hour: 16, tiny: 8','0.15')
 
 def test_broken_link_is_refused():
@@ -109,8 +109,14 @@ def test_broken_link_is_refused():
     links = Links([Notebook(nb) for nb in order])
     with pytest.raises(ValueError, match='nowhere.md'): links('see [this](nowhere.md)')
     assert links('[masking](nbs/3_objectives/01_masking.ipynb)')=='[masking](/3_objectives/masking.ipynb)'
-    assert links('[log](CHANGELOG.md)').endswith('/blob/main/CHANGELOG.md)')
+    assert links('[log](CHANGELOG.md)')=='log (`CHANGELOG.md`)'
     assert links('```\n`objectives.masking`\n```\n`objectives.masking`').split('\n')[1:]==['`objectives.masking`','```','[`objectives.masking`](/3_objectives/masking.ipynb)']
+
+def test_place_of_the_source(monkeypatch):
+    "A file is named by its path; with a repository in settings.ini it is a link."
+    assert source('CHANGELOG.md')=='`CHANGELOG.md`' and source('docs/help.py', 'a script')=='a script (`docs/help.py`)'
+    monkeypatch.setattr('pages.cfg', SimpleNamespace(git_url='https://example.org/mine', branch='main'))
+    assert source('docs/help.py', 'a script')=='[a script](https://example.org/mine/blob/main/docs/help.py)'
 
 def test_pages(site):
     "A page for every notebook, under its title, with nothing that is to be loaded from elsewhere."
@@ -124,14 +130,14 @@ def test_pages(site):
         assert set(re.findall(r'mathvariant="(.*?)"', html))<={'normal'}, name
         assert not re.search(r'<(script|img|iframe)[^>]+src="(https?:)?//|<link[^>]+stylesheet[^>]+href="(https?:)?//', html), name
     llms = (out/'llms.txt').read_text()
-    assert all(f'/{name}.html): ' in llms for name in names)
+    assert all(f'({name}.html): ' in llms for name in names) and 'http' not in llms
 
 def test_names_are_documented(site):
     "A class has its signature, its parameters and a link from other pages."
     html = (site[0]/'3_objectives'/'rtd.html').read_text()
     assert 'id="electra_nb.objectives.rtd.MaskTokens"' in html and 'id="masktokens"' in html
     assert 'masking.html#electra_nb.objectives.masking.MaskConfig' in html
-    assert '/blob/main/electra_nb/objectives/rtd.py' in html and '/blob/main/nbs/3_objectives/07_rtd.ipynb' in html
+    assert all(f'{f}</span>' in html for f in ('electra_nb/objectives/rtd.py','nbs/3_objectives/07_rtd.ipynb')) and '/blob/' not in html
     assert '<math ' in html and r'\mathcal' not in re.sub(r'<annotation.*?</annotation>', '', html)
 
 def test_public_names_first(site):

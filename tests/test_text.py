@@ -2,7 +2,7 @@
 import hashlib, os, signal, subprocess, sys, time
 from pathlib import Path
 
-from electra_nb.core.cache import remembered_hash
+from electra_nb.core.files import remembered_hash
 from electra_nb.text.corpus import get_corpus
 from electra_nb.text.examples import build_examples
 from electra_nb.text.packing import ExamplesConfig

@@ -12,7 +12,8 @@ import pandas as pd
 from dataclasses import replace
 from .measure import clock_of, count_work, fastai_cost, formula_gflop, interleave, matmul_peak, speedups, unsteady
 from .step import check_equal, make_step, samplers, variants_of
-from ..core.commands import Command, logger
+from ..commands import Command
+from ..core.messages import logger
 from ..core.files import atomic_file
 from ..model.dropout import add_dropped
 from ..objectives.masking import n_slots

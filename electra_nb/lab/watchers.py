@@ -6,7 +6,7 @@
 __all__ = ['WatchTime', 'WatchSamples', 'WatchCurves', 'WatchTrackers', 'WatchPairs', 'WriteCard', 'Diagnose', 'WriteReport']
 
 # %% ../../nbs/lab/02_watchers.ipynb #e28c471b
-from ..core.commands import logger
+from ..core.messages import logger
 from ..core.files import atomic_file
 from ..recipe import own_sizes
 from ..reports.card import model_card

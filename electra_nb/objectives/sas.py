@@ -8,7 +8,7 @@ __all__ = ['recall_samples', 'SASModel', 'Remember', 'SAS']
 # %% ../../nbs/3_objectives/17_sas.ipynb #8ece1881
 import torch
 from dataclasses import dataclass, replace
-from ..core.commands import logger
+from ..core.messages import logger
 from ..model.families import encode
 from ..model.forward import at_slots
 from ..model.towers import ModelConfig, electra_configs

@@ -9,7 +9,8 @@ __all__ = ['meanings', 'plain', 'hub_task', 'hub_results', 'card_metadata', 'abo
 # %% ../../nbs/8_reports/11_card.ipynb #ea4cb14a
 import re
 from .doctor import diagnose
-from .pages import changed_settings, duration, text_facts
+from ..core.messages import duration
+from .pages import changed_settings, text_facts
 from .run_folder import RunFolder
 from huggingface_hub import EvalResult, ModelCardData
 

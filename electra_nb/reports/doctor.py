@@ -9,7 +9,8 @@ __all__ = ['cli', 'Problem', 'find_problems', 'Diagnosis', 'diagnose', 'Doctor',
 import sys
 import electra_nb.reports.rates # chkstyle: ignore (adds its rules)
 from dataclasses import dataclass
-from ..core.commands import Command, logger
+from ..commands import Command
+from ..core.messages import logger
 from .learning import has_learned, is_mature
 from .rules import rules
 from .run_folder import RunFolder, newest_folder

@@ -9,7 +9,7 @@ __all__ = ['libraries', 'cli', 'library_version', 'cores', 'gigabytes', 'memory'
 # %% ../../nbs/8_reports/13_environment.ipynb #d348962d
 import os, platform, torch
 from .. import __version__
-from ..core.commands import Command
+from ..commands import Command
 from ..recipe import recipes, stored_recipe
 from .run_folder import read_run_info
 from importlib.metadata import PackageNotFoundError, version

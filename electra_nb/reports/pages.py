@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['run_panels', 'panel_figure', 'chart', 'charts', 'status_notes', 'problem_note', 'verdict_notes', 'changed_settings',
-           'used_settings', 'recipe_section', 'metrics_section', 'text_facts', 'text_section', 'duration',
-           'machine_section', 'loading_code', 'code_section', 'run_page', 'save_run_report']
+           'used_settings', 'recipe_section', 'metrics_section', 'text_facts', 'text_section', 'machine_section',
+           'loading_code', 'code_section', 'run_page', 'save_run_report']
 
 # %% ../../nbs/8_reports/07_pages.ipynb #3f61f581
 import re
 from datetime import date
-from ..core.commands import logger
+from ..core.messages import duration, logger
 from ..core.files import atomic_file
 from ..objectives.contract import Curve, Panel, draw, probe_panels
 from ..recipe import generator_shape, recipes
@@ -119,11 +119,6 @@ def text_facts(run:RunFolder) -> dict: # words -> value
 def text_section(run:RunFolder): return section('Text', rows([('corpus',run.corpus), *text_facts(run).items()]))
 
 # %% ../../nbs/8_reports/07_pages.ipynb #aee44ec7
-def duration(seconds:float) -> str:
-    "A time in words."
-    if seconds<120: return f'{seconds:.0f} s'
-    return f'{seconds/60:.1f} min' if seconds<7200 else f'{seconds/3600:.1f} h'
-
 def machine_section(run:RunFolder):
     "Time, arithmetic, device and versions."
     speeds = [line['tokens_per_s'] for line in run.train if 'tokens_per_s' in line]

@@ -10,7 +10,8 @@ __all__ = ['cli', 'data_table', 'median_tiles', 'failure_notes', 'score_figures'
 import pandas as pd
 from dataclasses import asdict
 from datetime import date
-from ..core.commands import Command, logger
+from ..commands import Command
+from ..core.messages import logger
 from ..core.files import atomic_file, read_json
 from .elements import folded, note, page, remark, rows, section, svg, table, tiles
 from .pages import run_page

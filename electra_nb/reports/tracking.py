@@ -8,7 +8,7 @@ __all__ = ['flat_line', 'read_sent', 'Track', 'tracker_object']
 # %% ../../nbs/8_reports/10_tracking.ipynb #4bb1efc5
 import json
 from accelerate import PartialState
-from ..core.commands import logger
+from ..core.messages import logger
 from ..core.files import explain_oserror, read_objects
 from .run_folder import numbers
 from .trackers import check_trackers, tracker_arguments, tracker_variables, visit

@@ -13,7 +13,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime, timezone
-from ..core.commands import quiet
+from ..core.messages import quiet
 from .folder import run_name, write_predictions
 from ..tasks.encoders import load_encoder, random_encoder, restart_layers
 from ..tasks.kinds import kind_of

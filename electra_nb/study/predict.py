@@ -7,7 +7,7 @@ __all__ = ['saved_task', 'predict_rows']
 
 # %% ../../nbs/7_study/04_predict.ipynb #8d1be60b
 import numpy as np, torch
-from ..core.commands import logger
+from ..core.messages import logger
 from ..core.files import read_json
 from ..model.hf import quiet_hf
 from ..tasks.encoders import encoder_tokenizer

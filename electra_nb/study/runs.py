@@ -10,8 +10,8 @@ __all__ = ['Plan', 'missing_jobs', 'make_work', 'keep_run', 'run_task', 'study_s
 import shutil, torch
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from ..core.commands import interrupt_message, logger, shell_word
-from ..core.locks import folder_lock
+from ..core.messages import interrupt_message, logger, shell_word
+from ..core.files import folder_lock
 from .folder import append_line, best_seeds, check_rows, open_study, prune_models, read_ledger, run_name, save_best
 from .jobs import Job, Work, do_jobs, extra_rows
 from .predict import saved_task

@@ -7,7 +7,7 @@ __all__ = ['Study']
 
 # %% ../../nbs/7_study/05_study.ipynb #778b9dc2
 import numpy as np, pandas as pd
-from ..core.commands import logger
+from ..core.messages import logger
 from ..core.figure import ShownFigure
 from ..core.files import read_json
 from ..model.hf import quiet_hf

@@ -6,7 +6,7 @@
 __all__ = ['check_together', 'missing_together', 'run_together']
 
 # %% ../../nbs/7_study/10_together.ipynb #4b698ae5
-from ..core.commands import quiet
+from ..core.messages import quiet
 from .folder import check_rows, read_ledger
 from .jobs import Job, extra_rows, ledger_line, starting_encoder
 from .runs import Plan, keep_run, make_work

@@ -9,7 +9,7 @@ __all__ = ['squad1_metrics', 'squad2_metrics', 'Answer', 'answer_rows']
 import html as _html, json, math, numpy as np, pandas as pd, re
 from collections import Counter
 from dataclasses import dataclass, replace
-from ..core.commands import logger
+from ..core.messages import logger
 from .answer_head import Beam, KeptLoss, Reader, heads
 from .answer_twin import build_reader, folder_twin, plain_twin
 from .questions import QuestionRows, question_rows

@@ -8,7 +8,7 @@ __all__ = ['plain_twin', 'folder_twin', 'say_once', 'head_of', 'build_reader']
 # %% ../../nbs/6_tasks/36_answer_twin.ipynb #78c54035
 import torch
 from copy import deepcopy
-from ..core.commands import logger
+from ..core.messages import logger
 from .answer_head import HeadConfig, Reader, heads
 from functools import cache
 from transformers import ElectraForQuestionAnswering, ElectraModel, PreTrainedModel

@@ -13,7 +13,7 @@ from ..model.init import init_paper
 from ..objectives.table import objective_of
 from ..recipe import make_recipe, recipe_from_file
 from ..text.tokenizer import check_tokenizer, load_tokenizer
-from ..core.commands import logger
+from ..core.messages import logger
 from ..core.files import verify_folder
 from pathlib import Path
 from torch import nn

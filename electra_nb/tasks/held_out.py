@@ -9,7 +9,7 @@ __all__ = ['text_core', 'text_groups', 'dev_split', 'split_rows', 'check_valid',
 import numpy as np, regex, unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
-from ..core.commands import logger
+from ..core.messages import logger
 from .rows import TextSplit
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components

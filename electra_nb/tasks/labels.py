@@ -10,7 +10,7 @@ __all__ = ['n_words', 'guess_text', 'choose_columns', 'is_score', 'find_labels',
 import re, numpy as np, pandas as pd
 from collections import Counter
 from dataclasses import replace
-from ..core.commands import logger
+from ..core.messages import logger
 from .cells import need_cells, refuse_comma, refuse_multilabel
 from .classify import label_words
 from .held_out import check_valid, split_rows

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from ..core.commands import logger
+from ..core.messages import logger
 from .answer import Answer
 from .conll import conll_readers, read_conll
 from .labels import table_rows, table_task

@@ -6,7 +6,7 @@
 __all__ = ['split_questions', 'question_task']
 
 # %% ../../nbs/6_tasks/39_own_questions.ipynb #392e6c2d
-from ..core.commands import logger
+from ..core.messages import logger
 from .answer import Answer
 from .held_out import check_valid, dev_split, refuse_idle, text_core
 from .questions import QuestionRows

@@ -9,7 +9,7 @@ __all__ = ['tag_tasks', 'with_last', 'tag_table', 'tag_hub_table', 'list_columns
 # %% ../../nbs/6_tasks/25_tag_tasks.ipynb #10f51d5e
 import numpy as np, re
 from dataclasses import replace
-from ..core.commands import logger
+from ..core.messages import logger
 from .conll import read_conll, read_conllu
 from .glue import tasks as glue_tasks
 from .held_out import check_valid, refuse_idle

@@ -9,10 +9,10 @@ __all__ = ['shard_blocks', 'rest_days', 'examples_folder', 'rows_bytes', 'build_
 import json, numpy as np, shutil, time, warnings
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from ..core.cache import cache_folder, remembered_hash
-from ..core.commands import logger
-from ..core.files import atomic_file, atomic_folder, explain_oserror, hash_texts, need_space
-from ..core.files import read_json, remove_folder, verify_folder
+from ..core.files import cache_folder
+from ..core.files import remembered_hash
+from ..core.messages import logger
+from ..core.files import atomic_file, atomic_folder, explain_oserror, hash_texts, need_space, read_json, remove_folder, verify_folder
 from .corpus import Corpus, is_held_out
 from .packing import ExamplesConfig, pack_block
 from .reading import Continued

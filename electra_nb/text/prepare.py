@@ -8,7 +8,7 @@ __all__ = ['n_repeated', 'order', 'share_of_letters', 'span_hashes', 'repetition
 # %% ../../nbs/1_text/13_prepare.ipynb #158b1899
 import random, unicodedata, numpy as np
 from collections import Counter
-from ..core.commands import logger, quiet
+from ..core.messages import logger, quiet
 from ..core.files import verify_folder
 from .corpus import Corpus
 from .examples import build_examples
@@ -129,7 +129,7 @@ def prepare(
     max_positions:int=512, # positions of the model, noted in the tokenizer
     n_rows_seen:int=None, # rows that the run will read: steps × batch size; None: not known yet
     saved:str=None, # folder with the tokenizer of the run, if it began before
-    cache:str=None, # folder of all prepared data; None: `core.cache.cache_folder`
+    cache:str=None, # folder of all prepared data; None: `core.files.cache_folder`
 ) -> tuple: # tokenizer, training rows, validation rows, dictionary of facts
     "Tokenizer and examples of a run."
     size = f', {corpus.n_bytes/1e6:.1f} MB' if (corpus.n_bytes or 0)>=50_000 else ''

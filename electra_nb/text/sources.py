@@ -9,9 +9,8 @@ __all__ = ['Corpus', 'file_corpus', 'counted', 'iterable_corpus']
 import json, os, re, tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from ..core.cache import remembered_hash
-from ..core.commands import logger
-from ..core.files import hash_texts
+from ..core.files import hash_texts, remembered_hash
+from ..core.messages import logger
 from .folders import file_kind, find_files, left_out
 from .records import need_text, read_docs, text_bytes
 from itertools import chain, count

@@ -9,7 +9,7 @@ __all__ = ['forward_and_loss', 'Once', 'same_tensors', 'compile_functions', 'com
 # %% ../../nbs/4_training/08_compile.ipynb #b3b60b51
 import torch
 from collections.abc import Callable
-from ..core.commands import logger
+from ..core.messages import logger
 from .checkpoints import same_random
 from ..text.rows import packing_stats
 from .device import processes

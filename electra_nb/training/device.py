@@ -12,7 +12,7 @@ import torch.distributed as dist
 from array import array
 from collections.abc import Callable
 from contextlib import contextmanager
-from ..core.commands import logger
+from ..core.messages import logger
 from .precision import Autocast, precision_cbs
 from .progress import orders
 from .steps import TrainConfig

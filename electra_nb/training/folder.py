@@ -9,9 +9,8 @@ __all__ = ['versions', 'run_identity', 'differences', 'default_out', 'folder_nam
 # %% ../../nbs/4_training/11_folder.ipynb #1ae5de11
 import json, os, platform
 from .. import __version__
-from ..core.files import atomic_file, hash_texts, read_json
-from ..core.locks import own_files
-from ..core.commands import logger
+from ..core.files import atomic_file, hash_texts, own_files, read_json
+from ..core.messages import logger
 from ..text.tokenizer import tokenizer_fingerprint
 from .resume import constants, later
 from importlib.metadata import version

@@ -7,7 +7,7 @@ __all__ = ['live_table', 'live_page', 'LiveView']
 
 # %% ../../nbs/4_training/17_live.ipynb #4abe0709
 import base64, pandas as pd
-from ..core.commands import quiet
+from ..core.messages import quiet
 from ..objectives.contract import probe_tiles
 from ..objectives.table import objective_of
 from .log import read_log

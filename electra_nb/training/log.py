@@ -12,7 +12,7 @@ from ..core.figure import ShownFigure, chart_style
 from ..objectives.contract import draw, probe_panels
 from ..objectives.table import objective_of
 from .nonfinite import tower_norms, trained_parts
-from ..core.commands import logger
+from ..core.messages import logger
 from .eval_table import EvalTable
 from .device import processes
 from .progress import orders

@@ -11,7 +11,7 @@ import atexit, os, sys, torch
 import torch.distributed as dist
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from ..core.commands import logger
+from ..core.messages import logger
 from .device import processes
 from fastai.basics import Learner
 from fastai.callback.core import CancelFitException

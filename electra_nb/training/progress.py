@@ -11,7 +11,7 @@ __all__ = ['orders', 'Steps', 'StepProgress']
 
 # %% ../../nbs/4_training/00_progress.ipynb #9de0e1e0
 import shutil
-from ..core.commands import quiet
+from ..core.messages import quiet
 from fastai.callback.core import Callback
 from fastai.callback.fp16 import MixedPrecision
 from fastai.callback.training import GradientClip

@@ -7,7 +7,7 @@ __all__ = ['gap_command', 'at_work', 'closing_words']
 
 # %% ../../nbs/9_zero_shot/09_closing.ipynb #9226a03b
 import shlex
-from ..core.commands import shell_word
+from ..core.messages import shell_word
 from ..reports.samples import with_gap
 from .probe import hunt_slips, learner_scorer, row_sentences, slip_words
 

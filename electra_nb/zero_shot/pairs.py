@@ -9,7 +9,7 @@ __all__ = ['Pair', 'read_pairs', 'pair_wins', 'bootstrap_means', 'pair_table', '
 import math, numpy as np, os, pandas as pd
 from collections import namedtuple
 from collections.abc import Iterable
-from ..core.commands import quiet
+from ..core.messages import quiet
 from .texts import json_lines
 from .tokens import token_scores
 from .towers import Scorer, load_scorer, untrained

@@ -9,7 +9,7 @@ __all__ = ['Word', 'TextScore', 'score_texts', 'marked_text', 'html_text', 'term
 import html, math, numpy as np, os, sys
 from collections import namedtuple
 from dataclasses import dataclass
-from ..core.commands import printable
+from ..core.messages import printable
 from ..training.device import explain_memory
 from .tokens import token_scores
 from .towers import Scorer
