@@ -198,6 +198,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                           'electra_nb.core.settings.leaves': ('0_core/settings.html#leaves', 'electra_nb/core/settings.py'),
                                           'electra_nb.core.settings.option_docs': ( '0_core/settings.html#option_docs',
                                                                                     'electra_nb/core/settings.py'),
+                                          'electra_nb.core.settings.other_names': ( '0_core/settings.html#other_names',
+                                                                                    'electra_nb/core/settings.py'),
                                           'electra_nb.core.settings.plain_number': ( '0_core/settings.html#plain_number',
                                                                                      'electra_nb/core/settings.py'),
                                           'electra_nb.core.settings.settings': ( '0_core/settings.html#settings',

@@ -321,7 +321,7 @@ def test_probe_in_half_precision():
         with torch.no_grad(): check.probe(row, torch.tensor([[1,3]]), torch.ones_like(row))
     assert seen==[torch.float32,torch.bfloat16]
 
-@pytest.mark.parametrize('theirs,ours', dict(untied_generator='tie', fp16='precision', save_checkpoints_steps='save_every', lr_scheduler_type='lr_power',
+@pytest.mark.parametrize('theirs,ours', dict(untied_generator='tie', fp16='precision', save_checkpoints_steps='save_every',
     report_to='log_with').items())
 def test_names_of_other_programs(theirs, ours):
     "A setting by the name that it has in the original code or in transformers is answered with its name here."

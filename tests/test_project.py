@@ -3,9 +3,13 @@ import ast, io, json, re, shutil, subprocess, sys, tarfile, zipfile
 from importlib.metadata import version
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from pyflakes.api import check
 from pyflakes.reporter import Reporter
+
+from electra_nb.commands import stored_help
+from electra_nb.core.settings import other_names
 
 root = Path(__file__).parent.parent
 nbs = sorted((root/'nbs').rglob('*.ipynb'))
@@ -35,6 +39,16 @@ def test_no_invented_place():
     written = [root/f for f in ('README.md','CITATION.cff','CHANGELOG.md','CONTRIBUTING.md','setup.py','nbs/nbdev.yml','electra_nb/_modidx.py')]
     named = {(f.name,m) for f in [*written,*nbs] for m in re.findall(r'https?://[\w./-]*electra[-_]nb[\w./-]*|colab\.research', f.read_text())}
     assert {(f,m) for f,m in named if not (url and m.startswith(url))}==set()
+
+@pytest.mark.parametrize('function', ('pretrain','finetune'))
+def test_other_names(function):
+    "What an error says about another program's name is an option of the function, or a sentence; the name itself is none."
+    known = {o[1] for o in stored_help()[f'electra_{function}']['options']}
+    table = other_names(function)
+    assert not known&{*table} and {here for here in table.values() if ' ' not in here}<=known
+    usual = """optim optimizer scheduler lr_scheduler_type label_smoothing model_name_or_path init_checkpoint gradient_checkpointing num_proc
+    push_to_hub start init_from checkpoint pretrained vocab seq_len num_workers wandb gpus tokeniser trainer learning_rate max_steps"""
+    assert {*usual.split()}<={*table} and (function=='finetune' or {'mlm','streaming','vocab_kind'}<={*table})
 
 def test_packages(tmp_path):
     "A source distribution builds offline, holds what setup.py reads, and gives a wheel with the package and nothing else."

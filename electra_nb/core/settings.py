@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['in_interval', 'interval_words', 'check_value', 'plain_number', 'Settings', 'settings', 'change', 'leaves',
-           'check_names', 'option_docs', 'with_values', 'with_options']
+           'check_names', 'other_names', 'option_docs', 'with_values', 'with_options']
 
 # %% ../../nbs/0_core/04_settings.ipynb #9a5ea50e
 import difflib, inspect, math, numbers, re
@@ -122,14 +122,60 @@ def leaves(
 def check_names(
     options:Iterable, # names, or a dictionary by name
     known:list, # names that exist
-    elsewhere:dict, # names that other programs use -> the name here
+    elsewhere:dict, # names that other programs use -> the name here, or a sentence
 ) -> None:
     "Refuse an option that does not exist, with the name that was probably meant."
     for k in options:
         if k in known: continue
         near = next(iter(difflib.get_close_matches(k, [*known,*elsewhere], 1, cutoff=.7)), None)
-        hint = f': did you mean {elsewhere.get(near, near)!r}?' if near else '; help() in Python and --help in a shell show all options'
+        here = elsewhere.get(near, near)
+        hint = '; help() in Python and --help in a shell show all options' if here is None else f': did you mean {here!r}?'
+        if here and ' ' in here: hint = f': {here}'
         raise ValueError(f'unknown option {k!r}{hint}')
+
+# %% ../../nbs/0_core/04_settings.ipynb #962b58ed
+_both = {
+    'learning_rate':'lr', 'weight_decay weight_decay_rate':'wd', 'max_grad_norm gradient_clip_val':'clip', 'adam_epsilon':'eps',
+    'adam_beta1':'beta1', 'adam_beta2':'beta2', 'warmup_steps num_warmup_steps warmup_ratio warmup_proportion':'warmup',
+    'batch_size train_batch_size per_device_train_batch_size eval_batch_size per_device_eval_batch_size':'bs',
+    'max_seq_length max_length seq_len seq_length block_size':'max_len', 'hidden_dropout_prob':'dropout', 'fp16 bf16':'precision',
+    'output_dir model_dir save_dir':'out', 'vocab vocab_file tokenizer_name tokeniser':'tokenizer',
+    'optim optimizer':'the optimizer is Adam; lr, wd, beta1, beta2, eps and clip are its settings',
+    'scheduler lr_scheduler lr_scheduler_type':'the rate rises over warmup, and falls to 0 with the power lr_power',
+    'label_smoothing label_smoothing_factor':'losses are plain cross-entropies, without smoothing',
+    'gradient_checkpointing':'activations are kept for the backward pass; a smaller bs needs less memory',
+    'num_proc num_workers dataloader_num_workers':'leave it out: rows are served from memory or from a memory map, without workers',
+    'push_to_hub hub_model_id':"models are Hugging Face folders: upload_folder of huggingface_hub sends one",
+    'gpus n_gpu num_gpus':"one GPU is chosen with device='cuda:1'; torchrun starts pretrain on several",
+    'trainer':'the loop is that of fastai; there is no other trainer to choose'}
+_pretrain = {
+    'max_steps num_train_steps total_steps epochs n_epochs num_train_epochs':'steps', 'gradient_accumulation_steps':'accumulate',
+    'eval_steps eval_strategy evaluation_strategy':'eval_every', 'logging_steps':'log_every',
+    'num_eval_steps max_eval_steps':'eval_batches',
+    'save_steps save_checkpoints_steps':'save_every', 'save_total_limit keep_checkpoint_max':'keep', 'mlm_probability':'mask_prob',
+    'do_lower_case':'lower', 'num_hidden_layers':'n_layers', 'num_attention_heads':'n_heads', 'generator_hidden_size':'generator_size',
+    'untied_generator untied_generator_embeddings':'tie', 'electra_objective electric_objective uniform_generator':'objective',
+    'two_tower_generator':'objective', 'model_size recipe':'size', 'torch_compile':'compile',
+    'resume_from_checkpoint':'resume', 'report_to logging_dir':'log_with',
+    'data_dir dataset dataset_name corpus_dir train_file':'corpus', 'lambda_':'disc_weight', 'mlm':"write objective='mlm'",
+    'vocab_kind':'a vocabulary is one of WordPieces; tokenizer takes another one', 'wandb':"write log_with='wandb'",
+    'streaming':'leave it out: a corpus is read document by document, and packed once',
+    'model_name_or_path init_checkpoint init_from start checkpoint pretrained':
+        'a run starts from random initial values; the same call resumes it (out, resume), and finetune takes a finished model'}
+_finetune = {
+    'num_train_epochs n_epochs max_steps num_train_steps':'epochs', 'group_by_length':'batches', 'layerwise_lr_decay':'layer_decay',
+    'num_trials n_runs':'runs', 'task_names':'tasks', 'data_dir':'glue_dir', 'double_unordered':'swap_pairs',
+    'n_best_size beam_size':'n_best',
+    'model_name model_name_or_path init_checkpoint init_from start checkpoint pretrained':'model', 'predict_batch_size':'bs',
+    'max_query_length':'max_question', 'max_answer_length':'max_answer', 'qa_na_threshold':'no_answer_above',
+    'wandb':'only pretrain has trackers'}
+_tables = dict(pretrain=_pretrain, finetune=_finetune)
+
+def other_names(
+    function:str, # 'pretrain' or 'finetune'
+) -> dict: # name -> the name here, or a sentence
+    "What other programs call the options of a function."
+    return {name:here for names,here in {**_both, **_tables[function]}.items() for name in names.split()}
 
 # %% ../../nbs/0_core/04_settings.ipynb #07e64811
 def option_docs(

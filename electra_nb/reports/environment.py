@@ -10,8 +10,6 @@ __all__ = ['libraries', 'cli', 'library_version', 'cores', 'gigabytes', 'memory'
 import os, platform, torch
 from .. import __version__
 from ..commands import Command
-from ..recipe import recipes, stored_recipe
-from .run_folder import read_run_info
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -56,6 +54,8 @@ def run_settings(
     run:str, # run folder
 ) -> dict: # name -> words
     "What makes a run different from its size."
+    from electra_nb.recipe import recipes, stored_recipe # only here: these import all of the training
+    from electra_nb.reports.run_folder import read_run_info
     path = Path(run).expanduser()
     if not (path/'recipe.json').exists(): raise FileNotFoundError('there is no recipe.json: name the folder of a run, such as runs/mine')
     info = read_run_info(path)

@@ -7,7 +7,7 @@ __all__ = ['FinetuneConfig', 'own_settings', 'finetune_config']
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #18ca418e
 from dataclasses import dataclass, fields, replace
-from ..core.settings import check_names
+from ..core.settings import check_names, other_names
 from .answer_head import HeadChoice
 from .answer_spans import SpanConfig
 from .features import batch_orders
@@ -60,23 +60,13 @@ def own_settings(
     own = next(o for width,o in _by_width.items() if shape.hidden_size>=width)
     return dict(own, reinit_layers=_restarted.get((shape.hidden_size,shape.num_hidden_layers), 0))
 
-# %% ../../nbs/6_tasks/15_settings.ipynb #fd3d4520
-_aliases = dict(learning_rate='lr', num_train_epochs='epochs', n_epochs='epochs', max_steps='epochs', num_train_steps='epochs',
-    num_warmup_steps='warmup', warmup_steps='warmup', warmup_proportion='warmup', warmup_ratio='warmup', weight_decay='wd',
-    weight_decay_rate='wd', train_batch_size='bs', per_device_train_batch_size='bs', batch_size='bs', max_seq_length='max_len',
-    max_length='max_len', group_by_length='batches', layerwise_lr_decay='layer_decay', max_grad_norm='clip',
-    double_unordered='swap_pairs', adam_epsilon='eps', hidden_dropout_prob='dropout', num_trials='runs', n_runs='runs',
-    task_names='tasks', model_name='model', max_query_length='max_question', n_best_size='n_best', max_answer_length='max_answer',
-    qa_na_threshold='no_answer_above', model_dir='out', output_dir='out', data_dir='glue_dir', predict_batch_size='bs',
-    eval_batch_size='bs', per_device_eval_batch_size='bs', beam_size='n_best', fp16='precision', bf16='precision', vocab_file='tokenizer')
-
 # %% ../../nbs/6_tasks/15_settings.ipynb #c233cf41
 def finetune_config(
     shape:ElectraConfig, # of the encoder
     **options, # settings to change, by name; None: as the width says
 ) -> FinetuneConfig:
     "The settings for an encoder, with some changed; unknown names and impossible values are refused."
-    check_names(options, [f.name for f in fields(FinetuneConfig)], _aliases)
+    check_names(options, [f.name for f in fields(FinetuneConfig)], other_names('finetune'))
     given = {k:v for k,v in options.items() if v is not None}
     cfg = FinetuneConfig(**{**own_settings(shape), **given})
     if cfg.reinit_layers>shape.num_hidden_layers:
