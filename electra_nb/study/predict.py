@@ -15,7 +15,7 @@ from ..tasks.features import FeaturesDL
 from ..tasks.kinds import kind_of
 from ..tasks.rows import Task
 from ..tasks.settings import FinetuneConfig
-from fastai.torch_core import nested_reorder, to_concat
+from fastai.torch_core import nested_reorder, to_concat, to_cpu
 from pathlib import Path
 
 # %% ../../nbs/7_study/04_predict.ipynb #4c30c35c
@@ -38,11 +38,11 @@ def predict_rows(
     "What a saved model says about rows, as `decode` of their kind gives it."
     _,task,cfg = saved_task(folder)
     kind = kind_of(task)
-    with quiet_hf(): tok = encoder_tokenizer(folder) # transformers does not know the type of a pooled model, and would warn
+    tok = encoder_tokenizer(folder)
     feats = kind.features(rows, tok, cfg)
     if feats.n_cut:
         logger.info(f"{feats.n_cut:,} of {len(feats):,} texts are longer than the {cfg.max_len} ids that this model reads, and are cut")
     dl = FeaturesDL(feats, bs, shuffle=False, device=device)
     model = kind.load(folder).to(device).eval()
-    out = to_concat([model(*xb) for *xb,_ in dl])
+    out = to_concat([to_cpu(model(*xb)) for *xb,_ in dl]) # kinds decode with NumPy
     return kind.decode(feats, nested_reorder(out, torch.tensor(dl.get_idxs()).argsort()))
