@@ -55,7 +55,7 @@ def test_folders(home, whole):
 def test_fine_tuned(home, whole):
     "Every weight has a learning rate, the layers each their own; hidden states of all layers can be asked for."
     encoder = ModernBertModel.from_pretrained(home/'whole'/'discriminator')
-    model = Classifier(encoder, 2, pooling='layers')
+    model = Classifier(encoder, 2, pooling='mean')
     groups = layer_groups(model)
     assert len(groups)==2*(2+encoder.config.num_hidden_layers)
     assert sorted(id(p) for g in groups for p in g)==sorted(id(p) for p in model.parameters())

@@ -4,7 +4,7 @@ is PyTorch's and is left out. Then whole runs on a GPU that is none (`pretend_gp
 import json, traceback
 from contextlib import contextmanager
 
-import pytest, torch
+import pandas, pytest, torch
 from fastai.callback.core import Callback
 from safetensors.torch import load_file
 from torch import nn
@@ -216,14 +216,31 @@ def test_other_runs(home, name):
     with pretend_gpu(): pretrain(**short, **runs[name], device='cuda', cache=home/'cache', out=home/name)
     assert (home/name/'report.html').exists()
 
-def test_after_it(home):
-    "Fine-tuning, predictions and scores."
-    rows,pairs = home/'rows.csv',home/'pairs.jsonl'
-    rows.write_text('text,label\n'+''.join(f'the {w} runs {i},{w}\n' for i in range(30) for w in ('river','boat')))
+def labelled(kind):
+    "A file with labelled rows of a kind, and rows to predict."
+    if kind=='texts': return 'rows.csv','text,label\n'+''.join(f'the {w} runs {i},{w}\n' for i in range(30) for w in ('river','boat')),['the river runs']
+    if kind=='tags': return 'rows.conll','\n\n'.join(f'the O\nriver B-X\nruns O\n{i} O' for i in range(30))+'\n',['the river runs']
+    asked = [dict(question=f'what runs {i}?', context=f'the river runs {i}', answers=dict(text=['river'], answer_start=[4])) for i in range(30)]
+    return 'rows.jsonl','\n'.join(map(json.dumps, asked)),[('what runs?', 'the river runs')]
+
+@pytest.mark.parametrize('kind', ['texts','tags','questions'])
+def test_predictions(home, kind):
+    "Fine-tuning, predictions and scores of each kind; a CPU gives the same."
+    name,text,ask = labelled(kind)
+    (home/name).write_text(text)
+    def asked(study): return study.predict(ask),study.evaluate(str(home/name))
+    with pretend_gpu():
+        finetune(home/'cpu', data=str(home/name), epochs=1, runs=2, baseline=True, out=home/kind, device='cuda')
+        table,scores = asked(Study(home/kind, device='cuda'))
+    assert len(table)==(3 if kind=='tags' else 1) and scores
+    again,same_scores = asked(Study(home/kind, device='cpu'))
+    pandas.testing.assert_frame_equal(table, again)
+    assert scores==same_scores
+
+def test_scores(home):
+    "Words and pairs of sentences."
+    pairs = home/'pairs.jsonl'
     pairs.write_text(json.dumps(dict(sentence_good='the river runs', sentence_bad='river the runs'))+'\n')
     with pretend_gpu():
-        finetune(home/'cpu', data=str(rows), epochs=1, runs=2, baseline=True, out=home/'study', device='cuda')
-        study = Study(home/'study')
-        assert len(study.predict(['the river runs']))==1 and study.evaluate(str(rows))['accuracy']>0
         assert len(score(home/'cpu', ['the river runs','the sea']))==2
         for by in ('generator','discriminator'): evaluate_pairs(home/'cpu', pairs, by)

@@ -122,10 +122,11 @@ def file_hash(
 
 # %% ../../nbs/0_core/01_files.ipynb #1e931050
 def _seal(folder):
-    "List all files with their hashes, and wait until everything is on the disk."
+    "List all files but a README.md with their hashes, and wait until everything is on the disk."
     below = sorted(folder.rglob('*'))
     files = [p for p in below if p.is_file()]
-    manifest = {p.relative_to(folder).as_posix():dict(bytes=p.stat().st_size, sha256=file_hash(p)) for p in files}
+    sealed = [p for p in files if p.name!='README.md'] # people write in it
+    manifest = {p.relative_to(folder).as_posix():dict(bytes=p.stat().st_size, sha256=file_hash(p)) for p in sealed}
     (folder/'manifest.json').write_text(json.dumps(manifest, indent=1), encoding='utf-8')
     mode = (folder/'manifest.json').stat().st_mode
     for p in files: p.chmod(mode)

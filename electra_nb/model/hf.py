@@ -128,7 +128,7 @@ def untrusted_config(
     "The settings that describe an ELECTRA model, and nothing else."
     kind = values.get('model_type') if isinstance(values, dict) else None
     said = f'a model of type {str(kind)[:40]!r}' if kind else 'no model that says its type'
-    if kind not in ('electra','electra_pooled'): raise ValueError(f"{source} is {said}; an ELECTRA model is needed")
+    if kind not in ('electra','electra_answers'): raise ValueError(f"{source} is {said}; an ELECTRA model is needed")
     act = values.get('hidden_act', 'gelu')
     if not (isinstance(act, str) and act in ACT2FN):
         raise ValueError(f"{source}: hidden_act={repr(act)[:40]} is unknown; ELECTRA has 'gelu'")
@@ -139,6 +139,7 @@ def untrusted_config(
     if not (pad is None or type(pad) is int and 0<=pad<cfg.vocab_size):
         raise ValueError(f"{source}: pad_token_id={repr(pad)[:40]} must be an id below vocab_size={cfg.vocab_size}, or null")
     cfg.pad_token_id = pad
+    if values.get('pooling')=='mean' and cfg.num_hidden_layers>1: cfg.pooling = 'mean' # its last layer is that of `tasks.pooling`
     return cfg
 
 # %% ../../nbs/2_model/05_hf.ipynb #10f9ef5e

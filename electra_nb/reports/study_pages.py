@@ -120,15 +120,12 @@ def use_lines(
     folder:Path, # of a study
 ) -> str: # Python
     "How to use the models of a study."
-    name,saved = folder.resolve().name,[saved_task(p.parent) for p in sorted(folder.glob('models/*/task.json'))]
-    tasks = {task_name:kind_of(task) for task_name,task,_ in saved}
-    kinds = {o.task.kind:o for o in tasks.values()}.values()
-    lines = ['from electra_nb.study.study import Study','',f'study = Study({name!r})']
-    lines += [f'study.predict([{k.example}], {task_name!r})' for task_name,k in tasks.items()]
-    ready = [f"pipeline('{k.pipeline}', '{name}/models/…')" for k in kinds if k.pipeline]
-    if ready: lines += ['','from transformers import pipeline','']
-    if any(cfg.pooling!='cls' for _,_,cfg in saved): ready.append("# tasks.pooling says what a model with another pooling than 'cls' needs")
-    return '\n'.join(lines+ready)
+    saved = [(p.parent,*saved_task(p.parent)) for p in sorted(folder.glob('models/[!.]*/task.json'))]
+    by_task = {name:(path,kind_of(task),cfg) for path,name,task,cfg in saved}
+    lines = ['from electra_nb import Study','',f'study = Study({str(folder)!r})']
+    lines += [f'study.predict([{kind.example}], {name!r})' for name,(_,kind,_) in by_task.items()]
+    own = [line for path,kind,cfg in by_task.values() for line in kind.use(path, cfg)]
+    return '\n'.join([*lines,'','# or with the folder of a model alone',*dict.fromkeys(own)])
 
 # %% ../../nbs/8_reports/08_study_pages.ipynb #08da0ebd
 def study_page(

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['open_study', 'append_line', 'read_ledger', 'check_rows', 'run_name', 'write_predictions', 'read_predictions',
-           'dev_paths', 'dev_answers', 'dev_sums', 'best_seeds', 'saved_tokenizer', 'save_best', 'prune_models']
+           'dev_paths', 'dev_answers', 'dev_sums', 'best_seeds', 'saved_tokenizer', 'model_page', 'save_best',
+           'prune_models']
 
 # %% ../../nbs/7_study/03_folder.ipynb #9bcbb954
 import json, math, numpy as np, os, pandas as pd, shutil
@@ -13,6 +14,7 @@ from dataclasses import asdict
 from ..core.files import atomic_file, explain_oserror, read_json, read_objects
 from ..tasks.kinds import kind_of
 from ..tasks.rows import Task, TaskData
+from ..tasks.settings import FinetuneConfig
 from pathlib import Path
 from torch import nn
 from transformers import PreTrainedTokenizerFast
@@ -174,6 +176,52 @@ def saved_tokenizer(
     tok.init_kwargs['split_special_tokens'] = True # what is written into tokenizer_config.json
     return tok
 
+# %% ../../nbs/7_study/03_folder.ipynb #8f67a22d
+_page = '''---
+license: unknown
+library_name: transformers
+{hub}tags: [electra, electra_nb]
+---
+
+# {task}, fine-tuned from {model}
+
+A text encoder of the architecture ELECTRA (Clark et al., 2020) with a head for the task *{task}*, fine-tuned with electra_nb from {start} weights, seed {seed}. {answers}
+
+## How to use it
+
+```python
+{use}
+```
+
+## What it learned from, and how good it is
+
+Rows: {rows}. Fingerprint of the rows: `{mark}`. Licence of the rows and of the model: not stated; name both before you share it.
+
+| split | {metrics} |
+|---|{lines}
+{scores}
+
+This is the best of the runs of its study on the dev rows, so its score there is too high for new rows. Other texts than those it learned from may score lower.
+'''
+
+def _line(cells): return f"| {' | '.join(cells)} |"
+
+def model_page(
+    r:dict, # line of the ledger
+    task:Task,
+    folder:Path, # of the model
+) -> str: # Markdown
+    "The card of a fine-tuned model."
+    kind,scores = kind_of(task),r.get('scores') or {'dev':{r.get('metric', task.metrics[0]):r['score']}}
+    metrics = list(scores['dev'])
+    def shown(x): return 'undefined' if x is None or x!=x else f'{x:.2f}'
+    rows = [_line([split,*(shown(s.get(m)) for m in metrics)]) for split,s in scores.items()]
+    return _page.format(task=r['task'], model=r.get('model', 'an encoder'), start=r['start'], seed=r['seed'],
+        hub=f'pipeline_tag: {kind.pipeline}\n' if kind.pipeline else '', mark=r.get('rows', 'unknown'),
+        answers=f"Its labels: {', '.join(kind.names[:50])}." if kind.names else '',
+        use='\n'.join(kind.use(folder, FinetuneConfig(**r['recipe']))), rows=', '.join(f'{n:,} {s}' for s,n in r.get('n', {}).items()) or 'unknown',
+        metrics=' | '.join(metrics), lines='---|'*len(metrics), scores='\n'.join(rows))
+
 # %% ../../nbs/7_study/03_folder.ipynb #0d4293c7
 def _saved(out, lines):
     "The lines whose models are there."
@@ -192,8 +240,9 @@ def save_best(
     if r['seed'] not in best_seeds([*_saved(out, lines[:-1]),r], r['task'], r['start'], keep): return
     about = dict(name=r['task'], task={**asdict(task), 'splits':{}}, seed=r['seed'], start=r['start'], score=r['score'],
         max_len=r['recipe']['max_len'], recipe=r['recipe'])
-    folder,max_len = out/'models'/run_name(r['task'], r['start'], r['seed']),r['recipe']['max_len']
-    kind_of(task).save(model, folder, saved_tokenizer(tok, max_len), _finite(about))
+    folder = out/'models'/run_name(r['task'], r['start'], r['seed'])
+    files = {'task.json':json.dumps(_finite(about), indent=1), 'README.md':model_page(r, task, folder)}
+    kind_of(task).save(model, folder, saved_tokenizer(tok, about['max_len']), files)
 
 # %% ../../nbs/7_study/03_folder.ipynb #1699e3f1
 def prune_models(

@@ -201,6 +201,9 @@ def closing_words(study:Study) -> str:
     where = f'{study.models(names[0])[0]} is the best model' if len(names)==1 else f'the best models are in {out}/models'
     if all(r['failure'] for r in study.lines if r['task'] in names):
         where = f'every run failed, so no model in {out}/models is of use: try a lower lr, or more epochs'
-    answer = f'Study({str(out)!r}).predict([{kind_of(study.data[names[0]].task).example}], {names[0]!r})'
-    command = shell_word(f'from electra_nb import Study; print({answer})')
-    return f'{report}, {where}.\nNext, predict for texts of your own:\n  python -c {command}'
+    best = study.models(names[0])[0]
+    _,task,cfg = saved_task(best)
+    kind = kind_of(task)
+    answer = f'from electra_nb import Study; print(Study({str(out)!r}).predict([{kind.example}], {names[0]!r}))'
+    commands = [f"  python -c {shell_word(code)}" for code in (answer,'; '.join(kind.use(best, cfg)))]
+    return f'{report}, {where}.\nNext, predict for texts of your own, here or wherever the folder of the model goes:\n'+'\n'.join(commands)

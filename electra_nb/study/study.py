@@ -13,7 +13,7 @@ from ..core.files import read_json
 from ..model.hf import quiet_hf
 from .folder import read_ledger
 from .compare import compare as _compare
-from .predict import predict_rows, saved_task
+from .predict import answer, predict_rows, saved_task
 from .statistics import is_random, paper_table, plot_scores, summarize
 from .submission import write_submission
 from ..tasks.encoders import encoder_tokenizer
@@ -111,10 +111,7 @@ def predict(self:Study,
     form:str=None, # form of the answers, where the kind of the task has several; None: the usual one
 ) -> pd.DataFrame: # of a classifier: label and its probability, or score, for each text
     "Answer for new texts."
-    folder = self.models(task, start)[0]
-    kind = kind_of(saved_task(folder)[1])
-    rows = kind.rows_of(texts)
-    return kind.answers(rows, predict_rows(folder, rows, self.device), form)
+    return answer(self.models(task, start)[0], texts, self.device, form)
 
 # %% ../../nbs/7_study/05_study.ipynb #208d9fe6
 @patch

@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from ..core.messages import logger
 from .answer_head import Beam, KeptLoss, Reader, heads
-from .answer_twin import build_reader, folder_twin, plain_twin
+from .answer_twin import build_reader, folder_twin, plain_twin, reader_lines
 from .questions import QuestionRows, question_rows
 from .rows import Task
 from .answer_spans import find_answers
@@ -38,7 +38,8 @@ class Answer:
     @property
     def may_lack(self): return 'no_answer_f1' in self.task.metrics
     def twin(self, model): return plain_twin(model)
-    def save(self, model, folder, tok, about): save_head(model, folder_twin(model), folder, tok, about)
+    def save(self, model, folder, tok, files): save_head(model, folder_twin(model), folder, tok, files)
+    def use(self, folder, cfg): return reader_lines(folder, cfg.head)
     def load(self, folder, dropout=0.1, attention_dropout=0.1): return load_head(folder, build_reader, dropout, attention_dropout)
     def model(self, encoder, cfg): return Reader(encoder, heads[cfg.head])
 

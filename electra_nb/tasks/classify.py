@@ -10,10 +10,11 @@ import math, numpy as np, pandas as pd, re, torch
 from dataclasses import dataclass, replace
 from .features import Features
 from .head import Classifier, TaskLoss
+from .pooling import check_width
 from .rows import Task, TextSplit
 from .scores import score as score_task, scorers
 from .tables import need_columns, Table
-from .twin import load_classifier, save_classifier, to_hf
+from .twin import load_classifier, pipeline_lines, save_classifier, to_hf
 from fastai.metrics import AccumMetric
 from fastcore.basics import patch
 
@@ -56,7 +57,7 @@ def score_values(
 class Classify:
     "One label, or one score, for a text or a pair of texts."
     task:Task
-    pipeline = 'text-classification'
+    pipeline = 'text-classification' # of transformers
 
     @property
     def names(self): return self.task.words or self.task.labels
@@ -74,10 +75,15 @@ class Classify:
     def settle(self, splits): return self.task # labels are known before any file is read
     def features(self, rows, tok, cfg, train=False):
         return Features(rows, tok, cfg.max_len or self.task.max_len, train and cfg.swap_pairs and self.task.symmetric)
-    def model(self, encoder, cfg): return Classifier(encoder, self.n_out, cfg.dropout, cfg.pooling)
+    def model(self, encoder, cfg):
+        if cfg.pooling=='mean': check_width(self.n_out, encoder.config.hidden_size) # before it is trained
+        return Classifier(encoder, self.n_out, cfg.dropout, cfg.pooling)
     def twin(self, model): return to_hf(model, self.task)
-    def save(self, model, folder, tok, about): save_classifier(model, folder, tok, self.task, about)
+    def save(self, model, folder, tok, files): save_classifier(model, folder, tok, self.task, files)
     def load(self, folder, dropout=0.1, attention_dropout=0.1): return load_classifier(folder, dropout, attention_dropout)
+    def use(self, folder, cfg):
+        text = "{'text': 'a text', 'text_pair': 'another'}" if self.pair else "'a text'"
+        return pipeline_lines(self.pipeline, folder, text, 'truncation=True')
 
 # %% ../../nbs/6_tasks/09_classify.ipynb #e7dadece
 @patch

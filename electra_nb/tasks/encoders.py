@@ -95,6 +95,7 @@ def encoder_config(
         except (OSError,ValueError) as e:
             raise ValueError(f"{where}: no model configuration ({type(e).__name__}: {str(e).splitlines()[0]})") from e
         cfg = untrusted_config(values, where)
+    if hasattr(cfg, 'pooling'): cfg.num_hidden_layers -= 1
     cfg.hidden_dropout_prob,cfg.attention_probs_dropout_prob = dropout,attention_dropout
     return cfg
 
@@ -109,7 +110,12 @@ def load_encoder(
     cfg = encoder_config(where, dropout, attention_dropout)
     if (Path(where)/'manifest.json').is_file() and (wrong := verify_folder(where)):
         raise ValueError(f"{where}: {wrong}. Fetch or make it again; if the change was wanted, delete manifest.json.")
-    return load_tower(ElectraModel, where, cfg)
+    if not hasattr(cfg, 'pooling'): return load_tower(ElectraModel, where, cfg)
+    cfg.num_hidden_layers += 1
+    electra = load_tower(ElectraModel, where, cfg)
+    del electra.encoder.layer[-1], electra.config.pooling
+    electra.config.num_hidden_layers -= 1
+    return electra
 
 # %% ../../nbs/6_tasks/05_encoders.ipynb #ad22815b
 def encoder_tokenizer(

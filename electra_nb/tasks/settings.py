@@ -31,7 +31,7 @@ class FinetuneConfig(TagConfig, WindowConfig, HeadChoice, SpanConfig, OptimConfi
     warmup:float=0.1 # share of the run, or from 1 on steps, over which the rate rises (Table 7)
     wd:float=0.01 # decoupled weight decay (original code; Table 7 says 0)
     dropout:float=0.1 # in the encoder and before the head (Table 7)
-    pooling:str='cls' # vector of a text: 'cls' (original code), 'mean', 'max', 'cls+mean', 'layers': means of all layers
+    pooling:str='cls' # vector of a text: 'cls' (original code), or 'mean' over the tokens
     attention_dropout:float=0.1 # on attention weights (Table 7)
     sum_loss:bool=True # differentiate the sum over a batch (original code); False: the mean
     sparse_norm:bool=False # clip by a norm that counts repeated tokens apart (original code on CPU and GPU); False: the true norm (TPU)
@@ -43,12 +43,12 @@ class FinetuneConfig(TagConfig, WindowConfig, HeadChoice, SpanConfig, OptimConfi
     threads:int=None # CPU threads; None: torch's choice, divided among runs at the same time
     ranges = {**OptimConfig.ranges, **TagConfig.ranges, **WindowConfig.ranges, **HeadChoice.ranges, **SpanConfig.ranges,
         **dict(layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=tuple(batch_orders),
-            max_len='[5, inf)', reinit_layers='[0, inf)', dropout='[0, 1)', attention_dropout='[0, 1)', pooling=tuple(poolings),
+            max_len='[5, inf)', reinit_layers='[0, inf)', dropout='[0, 1)', attention_dropout='[0, 1)', pooling=poolings,
             class_weights=('balanced',), precision=('auto','fp32','bf16','fp16'), threads='(0, inf)')}
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #b81edcdd
 _by_width = {1024:dict(lr=5e-5, layer_decay=.9), 768:dict(lr=1e-4), 256:{}, # Table 7
-    0:dict(lr=5e-4, layer_decay=1., pooling='mean', threads=1)} # other widths: ours
+    0:dict(lr=5e-4, layer_decay=1., pooling='mean', head='plain', threads=1)} # other widths: ours
 
 # %% ../../nbs/6_tasks/15_settings.ipynb #c5ac4d5f
 _restarted = {(128,4):3} # (width, layers) -> top layers that begin anew

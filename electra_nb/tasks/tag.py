@@ -17,7 +17,7 @@ from .tag_scores import commonest_tags, ratio, tag_metrics
 from .tagged_rows import check_known, list_column, TagSplit, word_lists
 from .tagged_text import TaggedText
 from .tagger import TagFeatures, Tagger, TagLoss, tagger_twin
-from .twin import load_head, save_head
+from .twin import load_head, pipeline_lines, save_head
 from fastai.metrics import Metric
 from fastcore.basics import patch
 from html import escape
@@ -41,6 +41,9 @@ class Tag:
     def features(self, rows, tok, cfg, train=False):
         return TagFeatures(rows, tok, self.task.labels, cfg.max_len or self.task.max_len, cfg.word_types)
     def model(self, encoder, cfg): return Tagger(encoder, self.n_out, cfg.word_types)
+    def use(self, folder, cfg):
+        merged = ["aggregation_strategy='first'"] if self.task.scheme else []
+        return pipeline_lines(self.pipeline, folder, self.example, *merged)
     def label_counts(self, feats): return feats.y[feats.y>=0].bincount(minlength=self.n_out)
 
 # %% ../../nbs/6_tasks/24_tag.ipynb #0ddb3101
@@ -222,9 +225,9 @@ def confused(self:Tag, rows:TagSplit, pred:list) -> tuple: # true ids, predicted
 def twin(self:Tag, model:Tagger): return tagger_twin(model, self.names)
 
 @patch
-def save(self:Tag, model:Tagger, folder:str, tok, about:dict) -> None:
+def save(self:Tag, model:Tagger, folder:str, tok, files:dict) -> None:
     "Save for `AutoModelForTokenClassification`."
-    save_head(model, self.twin(model), folder, tok, about)
+    save_head(model, self.twin(model), folder, tok, files)
 
 @patch
 def load(self:Tag, folder:str, dropout:float=0.1, attention_dropout:float=0.1) -> Tagger:
