@@ -22,6 +22,7 @@ from .reports.samples import KeepSamples
 from .reports.tracking import Track
 from .text.corpus import Corpus
 from .text.prepare import prepare
+from .text.tokenizer import special_ids
 from .training.checkpoints import checkpoint_state, newest_checkpoint
 from .training.folder import note_end, open_run_folder, run_identity
 from .training.learner import pretrain_learner
@@ -107,7 +108,7 @@ def open_folder(
     write_tokenizer(run)
     start = newest_checkpoint(run.out/'checkpoints')
     if start: announce_machine(run.out, machine(run))
-    elif run.recipe.model.lexical_start: lexical_start(run.learn.model.parts, run.text.train.ids, run.text.tok.all_special_ids)
+    elif run.recipe.model.lexical_start: lexical_start(run.learn.model.parts, run.text.train.ids, special_ids(run.text.tok))
     write_facts(run)
     (run.out/'end.json').unlink(missing_ok=True)
     done = start is not None and is_finished(start)
