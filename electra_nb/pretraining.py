@@ -21,7 +21,7 @@ from .text.prepare import check_vocab_options
 from .text.tokenizer import sample_texts
 from .training.callbacks import check_callbacks
 from .training.clock import StepTime, time_step
-from .training.deadline import duration, rounded
+from .training.deadline import duration, rounded, too_often
 from .training.device import pick_device
 from .training.folder import check_out, default_out, refuse_other
 from .training.learner import describe_model
@@ -119,6 +119,7 @@ def fit_deadline(
     steps,times = fit.train.steps,rounded(fit.train.steps*fit.train.bs/len(text.train), 2)
     logger.info(f'deadline: about {steps:,} steps of {rounded(took.step)} s in {rounded(hours)} hours, reading the text {times} times; '
         'the plan is corrected at each evaluation')
+    if words := too_often(steps*fit.train.bs/len(text.train)): logger.warning(words)
     return fit
 
 # %% ../nbs/5_pretraining/05_pretraining.ipynb #cbea1b8a
