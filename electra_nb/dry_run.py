@@ -19,6 +19,7 @@ from .training.clock import StepTime, time_step
 from .core.messages import duration, rounded
 from fastai.basics import Learner
 from pathlib import Path
+from .training.deadline import too_often
 
 # %% ../nbs/5_pretraining/09_dry_run.ipynb #c207edd5
 def time_of_step(
@@ -48,6 +49,7 @@ def fit_deadline(
     steps,times = fit.train.steps,rounded(fit.train.steps*fit.train.bs/len(text.train), 2)
     logger.info(f'deadline: about {steps:,} steps of {rounded(took.step)} s in {rounded(hours)} hours, reading the text {times} times; '
         'the plan is corrected at each evaluation')
+    if words := too_often(steps*fit.train.bs/len(text.train)): logger.warning(words)
     return fit
 
 # %% ../nbs/5_pretraining/09_dry_run.ipynb #dc89c1f5

@@ -25,7 +25,7 @@ from .tasks.glue import parse_tasks
 from .tasks.own import own_data
 from .tasks.table import tasks
 from .tasks.tagger import TagConfig
-from .tasks.builtin import builtin_tasks
+from .tasks.builtin import builtin_data
 from .tasks.answer_head import HeadChoice
 from .tasks.answer_spans import SpanConfig
 from .tasks.settings import FinetuneConfig, finetune_config
@@ -56,6 +56,7 @@ def load_data(
     data=None, # your own rows, as for `own_data`
     glue_dir:str=None, # folder of the tasks' folders; None: the hub
     first:bool=False, # add the tasks that may come before others
+    model:str='', # whose unread docstrings the built-in tasks take
     **own, # `dev`, `test`, `text`, `label`, `regression`, `valid`, `group`, `metric` of `own_data`
 ) -> list: # `TaskData`, in the order of training
     "The rows of all tasks of a call."
@@ -65,7 +66,7 @@ def load_data(
     if idle:
         raise ValueError(f"{', '.join(idle)} would have no effect without data=: they describe your own rows; another file of a "
             "task of GLUE is named as rte:test=FILE")
-    if names is None: return [make() for make in builtin_tasks.values()]
+    if names is None: return builtin_data(model)
     files = dict(parse_tasks(names, tasks))
     before = {tasks[n].intermediate:{} for n in files if first and tasks[n].intermediate}
     if first and not before: raise ValueError(f"mnli_first would have no effect on {', '.join(files)}")
@@ -175,8 +176,8 @@ def finetune(
     cfg = finetune_config(electra.config, **options)
     device = pick_device(device, cfg.precision)
     if hint := bf16_hint(cfg.precision, device, electra.config.hidden_size, least=256): logger.info(hint)
-    rows = load_data(tasks, data, glue_dir, mnli_first, dev=dev, test=test, text=text, label=label, regression=regression,
-        valid=valid, group=group, metric=metric)
+    rows = load_data(tasks, data, glue_dir, mnli_first, source, dev=dev, test=test, text=text, label=label,
+        regression=regression, valid=valid, group=group, metric=metric)
     if mnli_first and options.get('lr') is not None: rows = [replace(r, task=replace(r.task, intermediate_lr=None)) for r in rows]
     check_together(together, rows, mnli_first, at_once)
     if data is not None and dev is None and len(rows[0].splits['dev'])<20:

@@ -45,9 +45,9 @@ recipes = dict(small=Recipe(), # Table 6, and the defaults of the original code
     large=change(Recipe(model=sizes['large']), max_len=512, bs=2048, steps=400_000, lr=2e-4, mask_prob=.25),
     small_pp=change(Recipe(model=sizes['small_pp']), max_len=512, steps=4_000_000), # the public small model
     tiny=change(Recipe(model=sizes['tiny']), max_len=64, bs=8, steps=3800, lr=2e-3, warmup=.06, beta2=.98, vocab_size=4096,
-        mask_prob=.3, final_mask_prob=.15, valid=.02, eval_every=380, log_every=50, threads=1))
+        mask_prob=.3, final_mask_prob=.15, carry_overflow=True, valid=.02, eval_every=380, log_every=50, threads=1))
 recipes['hour'] = change(replace(recipes['tiny'], model=sizes['hour']), bs=16, steps=48_000, lr=5e-4, generator_lr=1.5e-3,
-    vocab_size=8192, mask_prob=.15, final_mask_prob=None, carry_overflow=True, valid=.005, eval_every=1500, log_every=100, threads=2)
+    vocab_size=8192, mask_prob=.15, final_mask_prob=None, valid=.005, eval_every=1500, log_every=100, threads=2)
 own_sizes = 'tiny','hour'
 
 # %% ../nbs/5_pretraining/01_recipe.ipynb #1b2f2283

@@ -16,6 +16,7 @@ from .model.lexical import lexical_start
 from .recipe import Recipe
 from .text.corpus import Corpus
 from .text.prepare import prepare
+from .text.tokenizer import special_ids
 from .training.checkpoints import checkpoint_state, newest_checkpoint
 from .training.device import own_threads, processes
 from .training.folder import note_end, open_run_folder, run_identity
@@ -97,7 +98,7 @@ def open_folder(
     write_tokenizer(run)
     start = newest_checkpoint(run.out/'checkpoints')
     if start: announce_machine(run.out, machine(run))
-    elif run.recipe.model.lexical_start: lexical_start(run.learn.model.parts, run.text.train.ids, run.text.tok.all_special_ids)
+    elif run.recipe.model.lexical_start: lexical_start(run.learn.model.parts, run.text.train.ids, special_ids(run.text.tok))
     write_facts(run)
     (run.out/'end.json').unlink(missing_ok=True)
     done = start is not None and is_finished(start)

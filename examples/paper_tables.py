@@ -30,7 +30,7 @@ from does_pretraining_help import glue, glue_folder
 from functools import partial
 from pathlib import Path
 
-paper_masks = dict(mask_prob=.15, final_mask_prob=None) # fixed here: a new recipe of `tiny` leaves the tables as they are
+earlier = dict(mask_prob=.15, final_mask_prob=None, carry_overflow=False) # fixed here: a new recipe of `tiny` leaves the tables as they are
 normal = dict(init='normal', lexical_start=False) # the other initial values need towers of equal width
 conditions = dict( # name -> what `pretrain` is told
     electra=dict(), all_tokens_mlm=dict(objective='all_tokens_mlm'), replace_mlm=dict(objective='replace_mlm'),
@@ -179,4 +179,4 @@ if __name__=='__main__':
             if not tasks: continue
             about,tune = dict(condition=name, seed=seed, steps=a.steps),partial(fine_tune, tasks=tasks, seed=seed)
             asked = pairs if not done[key] else ()
-            add_line(a.out, one_run(about, {**paper_masks, **conditions[name]}, text, a.home/f'{name}-{seed}', tune, asked, name=='electra'))
+            add_line(a.out, one_run(about, {**earlier, **conditions[name]}, text, a.home/f'{name}-{seed}', tune, asked, name=='electra'))

@@ -6,7 +6,6 @@
 __all__ = ['Difference', 'disentangle']
 
 # %% ../../nbs/2_model/10_disentangled.ipynb #82761276
-import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 

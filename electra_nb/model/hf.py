@@ -9,7 +9,9 @@ __all__ = ['quiet_hf', 'one_thread', 'folder_state', 'load_folder_state', 'save_
 # %% ../../nbs/2_model/05_hf.ipynb #542de1c8
 import json, os, torch
 from contextlib import contextmanager
+from ..core.messages import logger
 from .towers import tie_towers
+from functools import cache
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import nn
@@ -179,11 +181,24 @@ def _from_pretrained(cls, source, cfg):
         raise ValueError(f"{source}/model.safetensors: the weights cannot be loaded ({why}). {advice}") from e
 
 # %% ../../nbs/2_model/05_hf.ipynb #1472f3c1
-def _weights_problem(model, info):
-    "What is wrong with the weights of a model that was loaded; None: nothing."
+def _is_unused(k, cfg):
+    "Whether the architecture has no use for a weight."
+    if k.startswith('embeddings_project.'): return cfg.embedding_size==cfg.hidden_size
+    return k in ('embeddings.position_ids','embeddings.token_type_ids')
+
+def _unexpected(model, info):
+    "The weights in a file that a model does not have: those that are never used, and the others."
     heads_too = model.base_model is not model
     extra = [k.removeprefix('electra.') for k in sorted(info['unexpected_keys'])]
-    extra = [k for k in extra if heads_too or k.startswith(('embeddings','encoder'))]
+    unused = [k for k in extra if _is_unused(k, model.config)]
+    return unused,[k for k in extra if k not in unused and (heads_too or k.startswith(('embeddings','encoder')))]
+
+@cache
+def _say_once(words): logger.info(words)
+
+def _weights_problem(model, info):
+    "What is wrong with the weights of a model that was loaded; None: nothing."
+    _,extra = _unexpected(model, info)
     if extra: return f" has weights that the model in config.json does not have, such as {extra[0]}"
     for k,shape,want in info['mismatched_keys']:
         return f": {k} has the shape {tuple(shape)}, but {tuple(want)} in the model that config.json describes"
@@ -212,6 +227,8 @@ def load_tower(
     if local: _check_types(path)
     problem = _weights_problem(model, info)
     if problem: raise ValueError(f"{path}{problem}")
+    unused,_ = _unexpected(model, info)
+    if unused: _say_once(f"{path}: left out {', '.join(unused)}, which a model of this shape does not use")
     return model
 
 # %% ../../nbs/2_model/05_hf.ipynb #85097069

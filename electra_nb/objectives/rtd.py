@@ -196,7 +196,7 @@ class RTD:
     loss:LossConfig=LossConfig() # weights of the towers
 
     words,towers,encoder = 'replaced-token detection',('generator','discriminator'),'discriminator'
-    fills,detects = 'generator','discriminator' # whose head fills a gap; whose head detects replaced tokens
+    fills = 'generator' # whose head fills a gap
     losses = dict(gen_loss='generator', disc_loss='discriminator') # a loss of the step -> whose it is
     panels,healthy = panels,staticmethod(rtd_healthy)
     tiles = {'accuracy on [MASK]':'mask_accuracy', "AUC, generator's samples":'disc_auc', 'AUC, words by frequency':'unigram_auc',
@@ -207,6 +207,9 @@ class RTD:
     hides = True # whether [MASK] stands in the place of tokens
     model,loss_func,evaluation = RTDModel,JointLoss,RTDEval # a variant has others
     begins = 0. # share of the training after which a temperature begins to fall
+
+    @property
+    def detects(self): return 'discriminator' if self.loss.disc_tokens=='all' else None # whose head detects replaced tokens
 
 # %% ../../nbs/3_objectives/07_rtd.ipynb #5042c95d
 @patch

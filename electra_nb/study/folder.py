@@ -15,6 +15,7 @@ from ..core.files import atomic_file, explain_oserror, read_json, read_objects
 from ..tasks.kinds import kind_of
 from ..tasks.rows import Task, TaskData
 from ..tasks.settings import FinetuneConfig
+from ..text.tokenizer import text_backend
 from pathlib import Path
 from torch import nn
 from transformers import PreTrainedTokenizerFast
@@ -170,8 +171,10 @@ def saved_tokenizer(
     tok:PreTrainedTokenizerFast, # of the encoder
     max_len:int, # ids in a row
 ) -> PreTrainedTokenizerFast: # a copy
-    "The tokenizer of a fine-tuned model: names of special tokens in a text are text, rows have a length."
+    "The tokenizer of a fine-tuned model: names of the five special tokens are text in a text, rows have a length."
+    backend = text_backend(tok)
     tok = deepcopy(tok)
+    tok._tokenizer,tok.extra_special_tokens = deepcopy(backend),[]
     tok.model_max_length,tok.split_special_tokens = max_len,True
     tok.init_kwargs['split_special_tokens'] = True # what is written into tokenizer_config.json
     return tok

@@ -9,7 +9,7 @@ __all__ = ['dense', 'encode_rows', 'Classifier', 'TaskLoss', 'balanced_weights']
 import torch.nn.functional as F
 from ..model.families import encode, without_padding
 from ..model.forward import length_masks
-from .pooling import pooled_width, poolings
+from .pooling import mean_pool
 from .rows import Task
 from torch import Tensor, nn
 from transformers import ElectraModel
@@ -29,12 +29,11 @@ def encode_rows(
     lens:Tensor, # (bs,) ids in each row
     n_a:Tensor, # (bs,) ids of token type 0
     indices:Tensor=None, # positions of the tokens, see `model.unpad`; None: compute at padding too
-    all_layers:bool=False, # the hidden states of all layers, not of the last alone
-) -> tuple: # hidden states (bs, sl, d), or a list of them; (bs, sl) True at tokens; (bs, sl) token types
+) -> tuple: # hidden states (bs, sl, d); (bs, sl) True at tokens; (bs, sl) token types
     "What the encoder makes of a batch."
     masks = length_masks(lens, n_a, ids.shape[1])
-    h = encode(electra, ids, *without_padding(electra, masks, indices), output_hidden_states=all_layers)
-    return h,*masks
+    return encode(electra, ids, *without_padding(electra, masks, indices)),*masks
+
 
 # %% ../../nbs/6_tasks/07_head.ipynb #58b400f4
 class Classifier(nn.Module):
@@ -43,11 +42,11 @@ class Classifier(nn.Module):
         electra:ElectraModel, # the encoder
         n_out:int, # outputs: number of labels, 1 for a score
         dropout:float=0.1, # on the vector of the text (original code)
-        pooling:str='cls', # key of `tasks.pooling.poolings`
+        pooling:str='cls', # vector of the text: 'cls' or 'mean' (`tasks.pooling`)
     ):
         super().__init__()
         self.electra,self.pooling,self.dropout = electra,pooling,nn.Dropout(dropout)
-        self.head = dense(pooled_width(electra.config, pooling), n_out)
+        self.head = dense(electra.config.hidden_size, n_out)
 
     def forward(self,
         ids:Tensor, # (bs, sl) token ids
@@ -55,9 +54,8 @@ class Classifier(nn.Module):
         n_a:Tensor, # (bs,) ids in the first segment
         indices:Tensor=None, # positions of the tokens, see `model.unpad`; None: compute at padding too
     ) -> Tensor: # (bs, n_out)
-        p = poolings[self.pooling]
-        h,mask,_ = encode_rows(self.electra, ids, lens, n_a, indices, p.all_layers)
-        return self.head(self.dropout(p.pool(h if p.all_layers else [h], mask)))
+        h,mask,_ = encode_rows(self.electra, ids, lens, n_a, indices)
+        return self.head(self.dropout(mean_pool(h, mask) if self.pooling=='mean' else h[:,0]))
 
 # %% ../../nbs/6_tasks/07_head.ipynb #e9fb045e
 class TaskLoss:

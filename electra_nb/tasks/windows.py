@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from .context_words import find_words, word_range
 from .features import PackedRows, check_unicode
 from .questions import QuestionRows
+from ..text.tokenizer import text_backend
 from fastcore.basics import patch
-from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../nbs/6_tasks/31_windows.ipynb #c502f417
@@ -45,10 +45,7 @@ def context_of(
 # %% ../../nbs/6_tasks/31_windows.ipynb #4743dc30
 def place_encoder(tok:PreTrainedTokenizerFast):
     "A function from texts to encodings of `tokenizers`, which have ids and places."
-    backend = Tokenizer.from_str(tok.backend_tokenizer.to_str())
-    backend.encode_special_tokens = True
-    backend.no_truncation()
-    backend.no_padding()
+    backend = text_backend(tok)
     return lambda texts: backend.encode_batch(check_unicode(texts), add_special_tokens=False)
 
 # %% ../../nbs/6_tasks/31_windows.ipynb #3f0a91b2

@@ -17,7 +17,7 @@ from .corpus import Corpus, is_held_out
 from .packing import ExamplesConfig, pack_block
 from .reading import Continued
 from .rows import Examples, RowWriter, map_ahead
-from .tokenizer import line_encoder, sample_texts, tokenizer_fingerprint
+from .tokenizer import line_encoder, sample_texts, tokenizer_fingerprint, special_ids
 from filelock import FileLock, Timeout
 from functools import partial
 from itertools import islice
@@ -79,7 +79,7 @@ def _count_ids(path, dtype, tok, n=2**24):
     ids = np.memmap(path, dtype=dtype, mode='r') if path.stat().st_size else np.zeros(0, dtype)
     counts = np.zeros(len(tok))
     for i in range(0, len(ids), n): counts += np.bincount(ids[i:i+n], minlength=len(tok))
-    counts[list(tok.all_special_ids)] = 0
+    counts[special_ids(tok)] = 0
     return counts
 
 # %% ../../nbs/1_text/11_examples.ipynb #f643322a
@@ -117,7 +117,7 @@ def _write_header(tmp, corpus, tok, cfg, report, dtype):
 # %% ../../nbs/1_text/11_examples.ipynb #7c9a8137
 def _key(fingerprint, tok, cfg):
     settings = json.dumps(asdict(cfg), sort_keys=True)
-    return hash_texts(['examples 2', fingerprint, tokenizer_fingerprint(tok), settings])
+    return hash_texts(['examples 3', fingerprint, tokenizer_fingerprint(tok), settings])
 
 # %% ../../nbs/1_text/11_examples.ipynb #29020c49
 def examples_folder(

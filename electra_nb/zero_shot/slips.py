@@ -10,7 +10,7 @@ __all__ = ['Planted', 'Judged', 'Share', 'Threshold', 'held_out_sentences', 'mis
 import numpy as np
 from collections import Counter, namedtuple
 from collections.abc import Callable
-from ..tasks.builtin import all_docs, split_sentences, swap_words
+from ..tasks.builtin import all_docs, most, split_sentences, swap_words
 from ..text.corpus import is_held_out
 from ..text.records import read_docs
 from .towers import Scorer
@@ -21,7 +21,7 @@ from scipy.stats import binomtest
 # %% ../../nbs/9_zero_shot/06_slips.ipynb #d8710c15
 def held_out_sentences(
     source:str=None, # file of text that the model has not seen; None: held-out docstrings
-    share:float=.02, # of the docstrings that were held out; as `valid` in the recipe of 'tiny'
+    share:float=most, # of the docstrings, that the model has not read
 ) -> list: # strings of 8 to 30 words, each once
     "Sentences of held-out text."
     if source is None: docs = (d for _,d in all_docs() if is_held_out(d, share))
@@ -179,7 +179,7 @@ def slip_threshold(
     seed:int=0, # of the slips
 ) -> Threshold:
     "Choose a threshold on planted slips, and measure what it does."
-    if len(sentences)<40: raise ValueError(f"{len(sentences)} held-out sentences of 8 to 30 words are too few to choose a threshold")
+    if len(sentences)<40: raise ValueError(f"{len(sentences)} held-out sentences of 8 to 30 words are too few to choose a threshold: pass a file with more, held_out=")
     planted = plant(sentences, slip_kinds(sentences), seed, share)
     chosen = lowest_threshold(judge_words(scorer, planted[::2]), precision)
     return Threshold(chosen, slip_table(judge_words(scorer, planted[1::2]), chosen))

@@ -7,10 +7,8 @@ __all__ = ['TokenText', 'Window', 'check_texts', 'token_texts', 'windows', 'leng
 
 # %% ../../nbs/9_zero_shot/01_windows.ipynb #a066f642
 from collections import namedtuple
-from ..text.tokenizer import tokenizer_fingerprint
-from functools import lru_cache
+from ..text.tokenizer import text_backend
 from itertools import groupby
-from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../nbs/9_zero_shot/01_windows.ipynb #0c1cc2e7
@@ -26,14 +24,6 @@ def check_texts(
 
 # %% ../../nbs/9_zero_shot/01_windows.ipynb #a47f716a
 TokenText = namedtuple('TokenText', 'text ids spans words') # no [CLS] and [SEP]; spans: (start, end) of each; words: lists of token numbers
-
-@lru_cache(maxsize=4)
-def _backend(fingerprint, text):
-    backend = Tokenizer.from_str(text)
-    backend.encode_special_tokens = True
-    backend.no_truncation()
-    backend.no_padding()
-    return backend
 
 def _trimmed(text, span):
     "A span without the blanks that some tokenizers count as part of a token."
@@ -52,8 +42,7 @@ def token_texts(
     texts:list, # strings
 ) -> list: # of `TokenText`
     "Tokenize texts, and keep the places of the tokens."
-    backend = _backend(tokenizer_fingerprint(tok), tok.backend_tokenizer.to_str())
-    encoded = backend.encode_batch(check_texts(list(texts)), add_special_tokens=False)
+    encoded = text_backend(tok).encode_batch(check_texts(list(texts)), add_special_tokens=False)
     def one(text, e): return TokenText(text, tuple(e.ids), tuple(_trimmed(text, s) for s in e.offsets), _words(e.word_ids))
     return [one(text, e) for text,e in zip(texts, encoded)]
 
