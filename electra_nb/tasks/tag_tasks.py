@@ -14,7 +14,7 @@ from .conll import read_conll, read_conllu
 from .glue import tasks as glue_tasks
 from .held_out import check_valid, refuse_idle
 from .rows import own_name, score_first, Split, split_sizes, Task, TaskData
-from .spans import are_spans, refuse_odd_tag
+from .spans import are_spans, as_spans, refuse_odd_tag
 from .squad import question_tasks
 from .tables import from_memory, need_columns, Table
 from .tag import Tag
@@ -97,8 +97,9 @@ def refuse_numbers(table:Table, words:str) -> None: # `words` is the column that
 # %% ../../nbs/6_tasks/25_tag_tasks.ipynb #456c2667
 def _task(table, words, tags, metric):
     "The row of the table of tasks."
-    lists = list_column(table, tags)
+    lists,read_as = as_spans(list_column(table, tags))
     refuse_odd_tag(lists, table.locations)
+    if read_as: logger.info(f'{table.name}: {read_as}')
     spans = are_spans(lists)
     metrics = score_first(metric, _scores if spans else ('accuracy',), 'these tags')
     epochs,splits = 10. if len(table)<=6000 else 3.,{s:Split('', '') for s in ('train','dev')}
