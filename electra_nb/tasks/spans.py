@@ -86,7 +86,6 @@ def _renamed_tags(found, form):
 def as_spans(tags:list) -> tuple: # the tags as spans, or as they are; a sentence, if a tag was written in another way
     "Tags of spans from lists of tags that are nearly such."
     found = Counter(t for ts in tags for t in ts)
-    if {t for t in found if t!='O' and not is_span_tag(t)}==set() and 'O' in found and len({t.casefold() for t in found})==len(found): return tags,''
     new = next(filter(None, (_renamed_tags(found, form) for form in _forms)), {})
     changed = ', '.join(f'{v} for {t!r}' for t,v in new.items() if t!=v)
     return ([[new[t] for t in ts] for ts in tags],f'tags are read as spans: {changed:.100}') if changed else (tags,'')
