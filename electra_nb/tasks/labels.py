@@ -119,6 +119,9 @@ def refuse_multilabel(table:Table, column:str) -> None:
         known = any(sep in v and {*_parts(v, sep)}<=words for sep in _separators)
         return known or any(sep in v for sep in mixed) or bool(_written_list.fullmatch(v.strip()))
     bad = [(p,v) for v,p in zip(values, table.locations) if several(v)]
+    if bad and isinstance(bad[0][1], (list,tuple)) and any(isinstance(o, (list,tuple,dict)) for o in bad[0][1]):
+        raise ValueError(f"{bad[0][0]}: objects in column {column!r}: {bad[0][1]!r:.60}. If they are spans of characters, write words with "
+            "tags: a list of words and a list of tags in each row")
     if bad:
         raise ValueError(f"{bad[0][0]}: several labels in column {column!r}: {bad[0][1]!r:.60} ({len(bad)} such row(s)). "
             "A text has one label here: keep one, or make a table for each label that says yes or no")

@@ -14,9 +14,9 @@ from itertools import compress, islice
 from ..core.commands import logger
 from ..core.files import hash_texts
 from .context_words import find_answer, is_there, other_place, true_place
-from .question_files import check_known, found_answers, mrqa_rows, need, need_text, parse_cell, row_id
+from .question_files import check_known, found_answers, mrqa_rows, need, need_text, row_id
 from .rows import as_mask
-from .tables import need_columns, Table
+from .tables import need_columns, parse_cell, Table
 from ..text.records import is_null
 from numbers import Real
 

@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['label_names', 'text_names', 'readers', 'Table', 'need_columns', 'refuse_no_names', 'name_labels', 'read_file',
-           'from_memory', 'read_saved', 'read_table']
+           'from_memory', 'read_saved', 'read_table', 'parse_cell']
 
 # %% ../../nbs/6_tasks/02_tables.ipynb #d379b62f
-import os
+import ast, json, os, re
 from dataclasses import dataclass
 from functools import partial
 from ..text.folders import file_kind, record_kinds
@@ -126,3 +126,15 @@ def read_table(
     if not path.is_file(): raise FileNotFoundError(f"no file {str(source)!r}: labelled rows are read from a {_known(readers)}")
     if reader is None: raise ValueError(f"{source}: a table is a {_known(readers)}")
     return reader(path)
+
+# %% ../../nbs/6_tasks/02_tables.ipynb #01962c85
+_array = re.compile(r'array\((\[.*?\])(?:, *dtype=[^()]*?)?\)', re.S)
+
+def parse_cell(text, where):
+    "The value that a text spells in JSON, or as pandas writes a dictionary or a list; it is read, never run."
+    try: return json.loads(text)
+    except (ValueError,RecursionError) as e: error = e
+    text = _array.sub(r'\1', text.strip())
+    if text[:1]=='[' and not re.search(r"['\"]\s*,", text): text = re.sub(r"(?<=['\"])\s+(?=['\"])", ', ', text) # NumPy has no commas
+    try: return ast.literal_eval(text)
+    except (ValueError,SyntaxError,RecursionError,MemoryError): raise ValueError(f"{where}: broken JSON ({error})") from None
