@@ -239,14 +239,14 @@ def _found(data):
 # %% ../../nbs/6_tasks/13_labels.ipynb #c01e8a67
 def tell_lacks(task:Task, splits:dict) -> None:
     "Say which labels no dev row has."
-    train,dev = (set(splits[s].labels.tolist()) for s in ('train','dev'))
-    lacks = [task.labels[i] for i in sorted(train-dev)]
-    if len(dev)==1: logger.info(f"all dev rows have the label {task.labels[min(dev)]!r}: what a model tells apart is not seen on them, and mcc is undefined")
-    elif lacks:
-        counts = np.bincount(splits['train'].labels)
-        why = ' (it has one row)' if len(lacks)==1 and counts[task.labels.index(lacks[0])]==1 else ''
-        logger.info(f"no dev row has the label {', '.join(map(repr, lacks[:5]))}{' …' if len(lacks)>5 else ''}{why}: "
-            "how well it is found is not seen")
+    train,dev = (np.bincount(splits[s].labels, minlength=len(task.labels)) for s in ('train','dev'))
+    rare = [l for l,n,m in zip(task.labels, train, dev) if n==1 and not m]
+    other = [l for l,n,m in zip(task.labels, train, dev) if n>1 and not m]
+    def few(labels): return ', '.join(map(repr, labels[:5]))+(f' and {len(labels)-5} more' if len(labels)>5 else '')
+    if rare: logger.info(f"label {few(rare)} has one row, so none is held out")
+    if other: logger.info(f"no dev row has the label {few(other)}, so how well it is found is not seen")
+    if np.count_nonzero(dev)==1:
+        logger.warning(f"the dev rows hold one class ({task.labels[dev.argmax()]!r}): they cannot show whether labels are told apart; mcc is undefined")
 
 # %% ../../nbs/6_tasks/13_labels.ipynb #09493710
 def take_column(

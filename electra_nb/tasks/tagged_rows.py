@@ -105,7 +105,8 @@ def word_rows(table:Table, text:str=None, label:str=None) -> Table: # None: it h
     t = next((k for k in tags if spans(k)), tags[0] if tags else None)
     left = {k:len({*map(str, table.columns[k])}) for k in names if k!=t and not _numbers.search(k)}
     words = [text] if text in left else first(sorted(left, key=left.get, reverse=True), _word_names)
-    if len(names)<len(table.columns) or not (t and words and len(table)>1): return None
+    def running(v): return len({*map(str, v)})>len(v)/2 and sum(len(str(o).split()) for o in v)>=3*len(v)
+    if not (t and words and len(table)>1) or any(map(running, table.columns.values())): return None
     w,by_name = words[0],words[0].lower() in _word_names
     keys = [*_keys({k:v for k,v in table.columns.items() if k not in (w,t)}, spans(t))]
     if not (spans(t) or keys and by_name): return None
