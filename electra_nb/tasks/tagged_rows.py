@@ -57,9 +57,9 @@ def _spelled(values):
 # %% ../../nbs/6_tasks/29_tagged_rows.ipynb #a1600a02
 def _words(v, n):
     "Words of a cell; of a text without blanks its characters, if there are `n`."
-    if is_list(v): return list(v)
+    if is_list(v): return [str(o) for o in v]
     words = str(v).split()
-    return list(v.strip()) if len(words)==1<n==len(v.strip()) else words
+    return list(words[0]) if len(words)==1<n==len(words[0]) else words
 
 def tags_in_cells(table:Table, text:str=None, label:str=None) -> dict: # columns of words and of tags, as lists; None: there are none
     "Sentences whose tags stand in one cell."
