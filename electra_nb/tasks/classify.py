@@ -208,8 +208,9 @@ def allows(self:Classify, word:str) -> bool:
 # %% ../../nbs/6_tasks/09_classify.ipynb #a8882a01
 @patch
 def score(self:Classify, rows:TextSplit, pred:np.ndarray) -> dict:
-    "The metrics of the task, from the labels of the rows and (n,) predictions."
-    return score_task(self.task.metrics, rows.labels, pred)
+    "The metrics of the task, from the labels of the rows and (n,) predictions; a correlation with a single label is undefined."
+    scores = score_task(self.task.metrics, rows.labels, pred)
+    return {**scores, 'mcc':math.nan} if 'mcc' in scores and len({*rows.labels.tolist()})<2 else scores
 
 @patch
 def table_metrics(self:Classify) -> list: # of fastai metrics

@@ -9,7 +9,7 @@ __all__ = ['squad1', 'squad2', 'question_tasks', 'mrqa_task', 'question_table', 
 from dataclasses import replace
 from .question_files import read_squad
 from .rows import Split, Task
-from .tables import Table, read_jsonl
+from .tables import Table, read_file
 from pathlib import Path
 
 # %% ../../nbs/6_tasks/38_squad.ipynb #c98e3218
@@ -34,7 +34,7 @@ def question_table(
 ) -> Table:
     "Read a file of questions."
     path = Path(path)
-    return (read_jsonl if '.jsonl' in path.suffixes else read_squad)(path)
+    return (read_file if '.jsonl' in path.suffixes else read_squad)(path)
 
 def question_hub(ds, task:Task, name:str) -> Table:
     "A `datasets.Dataset` with the columns of SQuAD on the hub; `name` is for messages."

@@ -9,9 +9,10 @@ __all__ = ['Tag', 'TagMetric']
 import math, numpy as np, pandas as pd, re, torch
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from ..core.messages import logger
 from .held_out import dev_split, text_core
 from .rows import Task
-from .spans import clean_spans, is_iob1, parts, span_tags, tag_spans
+from .spans import as_spans, clean_spans, n_loose, parts, span_tags, tag_spans
 from .tables import Table
 from .tag_scores import commonest_tags, ratio, tag_metrics
 from .tagged_rows import check_known, list_column, TagSplit, word_lists
@@ -58,8 +59,10 @@ def read(self:Tag, table:Table, labelled:bool=True) -> TagSplit:
     for ws,ts,where in zip(words, tags, table.locations):
         if len(ws)!=len(ts): raise ValueError(f"{where}: {len(ws)} words, but {len(ts)} tags")
     if self.task.scheme:
-        iob1,lists = is_iob1(tags),zip(tags, table.locations)
-        tags = [span_tags(clean_spans(ts, where, iob1), len(ts), self.task.scheme) for ts,where in lists]
+        tags,_ = as_spans(tags)
+        spans = [clean_spans(ts, where) for ts,where in zip(tags, table.locations)]
+        if n := n_loose(tags): logger.info(f"{table.name}: {n} span(s) begin with I- or E- instead of B-, after another type or O")
+        tags = [span_tags(s, len(ts), self.task.scheme) for s,ts in zip(spans, tags)]
     if self.task.labels: check_known(tags, self.task.labels, table.locations)
     return TagSplit(words, tags, table.name, table.skipped)
 

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ..core.files import hash_texts, remembered_hash
 from ..core.messages import logger
-from .folders import file_kind, find_files, left_out
+from .folders import file_kind, find_files, left_out, record_kinds
+from ..core.files import remembered_hash
+from ..core.messages import logger
 from .records import need_text, read_docs, text_bytes
 from itertools import chain, count
 from pathlib import Path
@@ -49,16 +51,14 @@ def _watched(path, state, docs):
     _check_state(path, state)
 
 # %% ../../nbs/1_text/03_sources.ipynb #afd3ca36
-_record_kinds = ('.jsonl','.csv','.tsv','.parquet')
-
 def file_corpus(
     source:str, # file, folder or glob
-    text_column:str='text', # column of the text in .jsonl, .csv, .tsv and .parquet
+    text_column:str='text', # column of the text in files of rows (`text.records`)
     whole_files:bool=False, # one document a text file, instead of blank lines between documents
 ) -> Corpus:
     "A corpus of local files."
     states = {p:_state(p) for p in find_files(source)}
-    kinds = {file_kind(p) in _record_kinds for p in states}
+    kinds = {file_kind(p) in record_kinds for p in states}
     uses = frozenset('text_column' if records else 'whole_files' for records in kinds)
     def read(): return chain.from_iterable(_watched(p, s, read_docs(p, text_column, whole_files)) for p,s in states.items())
     fingerprint = hash_texts([text_column, str(whole_files), *(remembered_hash(p, 'xxh3') for p in states)])

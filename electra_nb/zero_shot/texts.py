@@ -8,9 +8,9 @@ __all__ = ['named_file', 'piped_lines', 'candidates', 'json_lines', 'file_rows',
 # %% ../../nbs/9_zero_shot/05_texts.ipynb #fd834752
 import errno, json, os, sys
 from collections.abc import Iterable, Iterator
-from ..text.folders import file_kind, suffixes
+from ..text.folders import file_kind, record_kinds, suffixes
 from ..text.reading import read_lines
-from ..text.records import read_docs
+from ..text.records import read_rows, record_docs
 from pathlib import Path
 
 # %% ../../nbs/9_zero_shot/05_texts.ipynb #2ef426d8
@@ -65,22 +65,22 @@ def json_lines(
         except (ValueError,RecursionError) as e: raise ValueError(f"{name}:{i}: not a JSON object ({e})") from None
         yield f'{name}:{i}',row
 
-def _records(path, column):
-    for where,row in json_lines(path, path):
-        if not isinstance(row, dict) or column not in row: raise ValueError(f"{where}: a JSON object with {column!r} is needed")
-        yield row[column]
-
 def file_rows(
-    path:Path, # text, .jsonl, .csv, .tsv or .parquet; may be compressed
+    path:Path, # text, or a file of rows; may be compressed
     choose:bool=False, # rows are candidates
-    column:str=None, # of the texts in .jsonl, .csv, .tsv and .parquet; None: 'text', or 'candidates'
+    column:str=None, # of the texts in a file of rows; None: 'text', or 'candidates'
 ) -> Iterator: # strings, or what should be candidates
     "The rows of a file."
     kind = file_kind(path)
-    if kind=='.jsonl': return _records(path, column or ('candidates' if choose else 'text'))
-    if kind in ('.csv','.tsv','.parquet') and not choose: return read_docs(path, column or 'text')
-    if kind in ('.csv','.parquet'): raise ValueError(f"{path}: candidates are read from lines with tabs (.txt), or from .jsonl")
-    return read_lines(path, cut_long=False)
+    if kind not in record_kinds or choose and kind in ('.tsv','.tab'): return read_lines(path, cut_long=False)
+    if not choose: return record_docs(path, column or 'text', gaps=True)
+    if kind=='.csv': raise ValueError(f"{path}: candidates are read from lines with tabs (.txt), or from .jsonl")
+    return _lists(path, column or 'candidates')
+
+def _lists(path, column):
+    for at,row in read_rows(path, [column]):
+        if column not in row: raise ValueError(f"{path}{at}: a row with {column!r} is needed; columns there: {', '.join(row)}")
+        yield row[column]
 
 # %% ../../nbs/9_zero_shot/05_texts.ipynb #8fe3d0e3
 def _need_text(row, where):
@@ -88,7 +88,7 @@ def _need_text(row, where):
     raise ValueError(f"{where}: {repr(row)[:40]} is no text; candidates are for show='choose'")
 
 def _no_column(column):
-    if column is not None: raise ValueError("text_column would have no effect: it is for .jsonl, .csv, .tsv, .parquet and data frames")
+    if column is not None: raise ValueError("text_column would have no effect: it is for files of rows and data frames")
 
 def _frame_texts(frame, names, column):
     "The texts of a data frame or a `Dataset`."
@@ -107,7 +107,7 @@ def read_texts(
     if isinstance(source, str) and source=='-': rows,name = piped_lines(),'standard input'
     elif isinstance(source, (str,os.PathLike)):
         path = named_file(source)
-        if path is None or file_kind(path) not in ('.jsonl','.csv','.tsv','.parquet'): _no_column(column)
+        if path is None or file_kind(path) not in record_kinds: _no_column(column)
         rows,name = (file_rows(path, choose, column),path.name) if path else ([source],'the text')
     elif names := getattr(source, 'column_names', None) or [*getattr(source, 'columns', ())]:
         rows,name = _frame_texts(source, names, column or ('candidates' if choose else 'text')),'texts'

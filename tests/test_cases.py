@@ -1,0 +1,254 @@
+"Awkward files of users: each is read as meant, or refused or announced in words that say what is wrong and what to pass."
+import json
+from pathlib import Path
+
+import numpy as np, pandas as pd, pytest
+
+from electra_nb.tasks.kinds import kind_of
+from electra_nb.tasks.own import own_data, own_rows
+from electra_nb.text.corpus import get_corpus
+from electra_nb.zero_shot.texts import read_texts
+
+texts = [f'{who} sold {what} at the quay on day {i}' for i,(who,what) in enumerate([('Olga','herring'),('Piet','rope'),('the clerk','salt'),('a sailor','tar')]*9)]
+moods = ['calm','loud']*18
+sentences = [(['Olga','Berg','left','Turku',f'on{i}'],['B-PER','I-PER','O','B-LOC','O']) for i in range(12)]+[(['Piet','rests',f'at{i}'],['B-PER','O','O']) for i in range(12)]
+places = [f'House {i}. The mill of Brink was sold in 17{i:02} to Klaas Visser.' for i in range(24)]
+squad_cells = [dict(text=['Klaas Visser'], answer_start=[p.index('Klaas')]) for p in places]
+questions = [f'Who bought house {i}?' for i in range(24)]
+
+def write(path, content):
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+def table(sep=',', **columns):
+    "A table in text, with quotes where a cell needs them."
+    return pd.DataFrame(columns).to_csv(index=False, sep=sep)
+
+def squad(answers, **more):
+    qas = [[dict(id=f'q{i}', question=q, answers=a, **more)] for i,(q,a) in enumerate(zip(questions, answers))]
+    return json.dumps(dict(version='v2.0', data=[dict(title='mills', paragraphs=[dict(context=c, qas=q) for c,q in zip(places, qas)])]))
+
+def n_rows(task): return sum(map(len, task.splits.values()))
+
+def heard(capsys): return capsys.readouterr().out
+
+def placed(task, n=24):
+    "All answers stand where the rows say."
+    rows = [r for s in task.splits.values() for r in zip(s.contexts, s.answers, s.spans)]
+    return task.task.kind=='answer' and len(rows)==n and all(c[slice(*span)] in a for c,a,span in rows)
+
+# labelled rows that are read: name of a file -> content
+reads = {
+    'return.csv':table(text=texts, mood=moods).replace('\n', '\r'),
+    'windows.tab':table('\t', text=texts, mood=moods).replace('\n', '\r\n'),
+    'mark.csv':'\ufeff'+table(text=texts, mood=moods),
+    'excel.csv':'"sep=|"\n'+table('|', text=texts, mood=moods),
+    'quotes.tsv':'text\tmood\n'+''.join(f'"{t}, ""so"" he said"\t{m}\n' for t,m in zip(texts, moods)),
+    'rows.ndjson':pd.DataFrame(dict(text=texts, mood=moods)).to_json(orient='records', lines=True),
+    'rows.json':json.dumps(dict(examples=[dict(text=t, mood=m) for t,m in zip(texts, moods)])),
+    'pretty.json':json.dumps([dict(text=t, mood=m) for t,m in zip(texts, moods)], indent=2),
+    'pandas.json':pd.DataFrame(dict(text=texts, mood=moods)).to_json(),
+    'split.json':pd.DataFrame(dict(text=texts, mood=moods)).to_json(orient='split'),
+    'blank.tsv':table('\t', id=[*range(36)], text=texts, label=moods).replace('\n5\t', '\n\n5\t'),
+}
+
+@pytest.mark.parametrize('name', reads)
+def test_rows(name, tmp_path):
+    "The same file gives the same texts as labelled rows, as a corpus and as texts to score."
+    path = write(tmp_path/name, reads[name])
+    task = own_data(path)
+    assert (task.task.kind,task.task.text,task.task.labels,n_rows(task))==('classify',('text',),('calm','loud'),36)
+    found = {t for rows in task.splits.values() for t in rows.text_a}
+    assert found=={*get_corpus(path)}=={*read_texts(path)}
+
+tags = {'bare':('B','I','O'), 'lower':('b-per','i-per','o'), 'zero':('B-PER','I-PER','0'), 'other':('B-PER','I-PER','OTHER'), 'dash':('B—PER','I—PER','O'),
+    'suffix':('PER_B','PER_I','O'), 'underscore':('B_PER','I_PER','O'), 'mixed':('B-PER','I-Per','O')}
+
+@pytest.mark.parametrize('name', tags)
+def test_near_spans(name, tmp_path, capsys):
+    "Tags that are nearly those of spans are spans, for the dev file too, and it is said."
+    b,i,o = tags[name]
+    lines = '\n\n'.join(f'Olga {b}\nBerg {i}\nrows{k} {o}\nPiet {b}' for k in range(30))
+    path = write(tmp_path/'people.conll', lines)
+    task = own_data(path, dev=path)
+    assert task.task.metrics[0]=='entity_f1' and {t[0] for t in task.task.labels}=={'B','I','O'} and len(task.task.labels)==3
+    assert 'read as spans' in heard(capsys)
+    assert own_rows(path, task.task).tags==task.splits['train'].tags
+
+def long_rows(key): return [(key(i, j),w,t) for i,(ws,ts) in enumerate(sentences) for j,(w,t) in enumerate(zip(ws, ts))]
+
+tagged = {
+    'ids.csv':table(**dict(zip(('sid','wort','typ'), zip(*long_rows(lambda i,j: i))))),
+    'kaggle.csv':table(**dict(zip(('Sentence #','Word','Tag'), zip(*long_rows(lambda i,j: '' if j else f'Sentence: {i}'))))),
+    'pos.tsv':table('\t', **dict(zip(('sent','token','upos'), zip(*[(k,w,'NAME' if t[0]!='O' else 'REST') for k,w,t in long_rows(lambda i,j: i)])))),
+    'blanks.csv':table(text=[' '.join(ws) for ws,_ in sentences], tags=[' '.join(ts) for _,ts in sentences]),
+    'spelled.csv':table(words=[str(ws) for ws,_ in sentences], ner=[str(ts) for _,ts in sentences]),
+    'numpy.csv':table(words=[str(np.array(ws)) for ws,_ in sentences], ner=[str(np.array(ts)) for _,ts in sentences]),
+    'classes.csv':table(text=[' '.join(ws) for ws,_ in sentences], pos=[' '.join('NAME' if t[0]!='O' else 'REST' for t in ts) for _,ts in sentences]),
+}
+
+@pytest.mark.parametrize('name', tagged)
+def test_tagged(name, tmp_path):
+    "Tags in a table, in three forms, are sentences; a saved model is scored on the same file."
+    path = write(tmp_path/name, tagged[name])
+    task = own_data(path)
+    assert (task.task.kind,n_rows(task))==('tag',24)
+    assert {' '.join(ws) for rows in task.splits.values() for ws in rows.words}=={' '.join(ws) for ws,_ in sentences}
+    assert len(own_rows(path, task.task))==24
+
+pairs = dict(Frage='Antwort', query='passage', sent1='sent2', claim_a='claim_b', text='text_pair', Headline='articleBody')
+
+@pytest.mark.parametrize('first', pairs)
+def test_pairs(first, tmp_path, capsys):
+    "Two columns of running text are a pair, whatever their names are; what is left over is named."
+    path = write(tmp_path/'pairs.csv', table(nr=range(36), **{first:[f'why did {t}' for t in texts], pairs[first]:texts}, label=moods))
+    task = own_data(path)
+    assert task.task.text==(first,pairs[first]) and n_rows(task)==36
+    said = heard(capsys)
+    assert 'guessed from the columns' in said and 'why did Olga sold' in said and 'not used: nr' in said
+
+def test_three_texts(tmp_path):
+    "Among three columns of text the user chooses."
+    path = write(tmp_path/'three.csv', table(a=texts, b=texts, c=texts, label=moods))
+    with pytest.raises(ValueError, match='Pass text= and label='): own_data(path)
+    assert own_data(path, text='a,c').task.text==('a','c')
+
+refused = {
+    'spam.tsv':(''.join(f'{m}\t{t}\n' for t,m in zip(texts, moods)),{},'first line is a row, no line of names'),
+    'messages.txt':(''.join(f'{m}\t{t}\n' for t,m in zip(texts, moods)),{},'first line is a row, no line of names'),
+    'twice.csv':(table(text=texts, mood=moods)*2,{},'the first line comes again in row 37'),
+    'codes.csv':(table(text=texts, code=['1.10','1.1','2.25','10.5']*9),{},'regression=True'),
+    'many.csv':(table(text=texts*4, code=[f'{250+k%24}.{k%3+1}' for k in range(144)]),{},'regression=False'),
+    'alone.csv':(table(token=[w for ws,_ in sentences for w in ws], label=[t for _,ts in sentences for t in ts]),{},'group the words into sentences'),
+    'doccano.jsonl':('\n'.join(json.dumps(dict(text=t, label=[[0,4,'PER']])) for t in texts),{},'write words with tags'),
+    'nothing.csv':('',{},'is empty'),
+    'nul.csv':(table(text=texts, mood=moods)+'\0\0\n',{},'NUL byte'),
+    'odd.conll':('\n\n'.join(['Olga B-PER\nsings PERS\nloud O\nnow O']*30),{},"'PERS' is no tag of a span"),
+    'lost.jsonl':('\n'.join(json.dumps(dict(question=q, context=c, answers=dict(text=['of'], answer_start=[0]))) for q,c in zip(questions, [p+' of' for p in places])),{},
+        'stands in its context once'),
+}
+
+@pytest.mark.parametrize('name', refused)
+def test_refused(name, tmp_path):
+    content,options,says = refused[name]
+    with pytest.raises(ValueError) as e: own_data(write(tmp_path/name, content), **options)
+    assert says in str(e.value)
+
+def test_codes(tmp_path):
+    "Codes are classes or scores as the user says; many different numbers are scores."
+    path = write(tmp_path/'codes.csv', table(text=texts, code=['1.5','2.5','3.5']*12))
+    assert own_data(path, regression=False).task.labels==('1.5','2.5','3.5')
+    assert own_data(path, regression=True).task.labels==()
+    assert own_data(write(tmp_path/'scores.csv', table(text=texts, score=[i/7 for i in range(36)]))).task.labels==()
+    assert len(own_data(write(tmp_path/'years.csv', table(text=texts, year=[1990+i%3 for i in range(36)]))).task.labels)==3
+
+utf16 = [f'{i} 🐟🐟🐟 und 🐟 von Brink, an Klaas Visser' for i in range(24)]
+asked = {
+    'zero.json':squad([[dict(text='Klaas Visser', answer_start=0)]]*24),
+    'far.json':squad([[dict(text='Brink', answer_start=400)]]*24),
+    'dict.csv':table(question=questions, context=places, answers=[str(c) for c in squad_cells]),
+    'arrays.csv':table(question=questions, context=places, answers=["{'text': array(['Klaas Visser'], dtype=object), 'answer_start': array([%d])}" % c['answer_start'][0] for c in squad_cells]),
+    'objects.csv':table(question=questions, context=places, answers=[json.dumps([dict(text='Brink', answer_start=p.index('Brink'))]) for p in places]),
+    'flat.csv':table(query=questions, passage=places, answer_text=['Klaas Visser']*24, answer_start=[p.index('Klaas') for p in places]),
+    'texts.jsonl':'\n'.join(json.dumps(dict(question=q, document=c, answers=['K. Visser','Klaas Visser'])) for q,c in zip(questions, places)),
+    'utf16.jsonl':'\n'.join(json.dumps(dict(question=q, context=c, answers=[dict(text='an', answer_start=c.index('an')+4)])) for q,c in zip(questions, [c+' an' for c in utf16])),
+    'bytes.jsonl':'\n'.join(json.dumps(dict(question=q, context=c, answers=[dict(text='an', answer_start=len(c[:c.index('an')].encode()))])) for q,c in zip(questions, [c+' an' for c in utf16])),
+}
+
+@pytest.mark.parametrize('name', asked)
+def test_questions(name, tmp_path): assert placed(own_data(write(tmp_path/name, asked[name])))
+
+def test_searched(tmp_path, capsys):
+    own_data(write(tmp_path/'zero.json', asked['zero.json']))
+    assert '24 of 24 answers were not at their places and were searched' in heard(capsys)
+
+def test_no_answers(tmp_path, capsys):
+    "Placeholders say that there is no answer; equal ids are numbered."
+    half = [[dict(text='', answer_start=-1)] if i%2 else [dict(text='Brink', answer_start=p.index('Brink'))] for i,p in enumerate(places)]
+    task = own_data(write(tmp_path/'none.json', squad(half)))
+    assert sum(not a for s in task.splits.values() for a in s.answers)==12
+    ids = own_data(write(tmp_path/'ids.csv', table(id=['x']*24, question=questions, context=places, answer=['Klaas Visser']*24)))
+    assert len({i for s in ids.splits.values() for i in s.ids})==24 and 'have the id of another one' in heard(capsys)
+
+said = {
+    'capitals':(['Calm','calm','loud']*12,'differ only in capitals'),
+    'width':(['ｃalm','calm','loud']*12,'differ only in capitals'),
+    'joiner':(['cal\u200dm','calm','loud']*12,'differ only in capitals'),
+    'None':(['None','calm']*18,"the word 'None' is read as a class"),
+    'nan':(['nan','calm']*18,"the word 'nan' is read as a class"),
+    'rare':(['calm','loud']*17+['odd','calm'],"label 'odd' has one row, so none is held out"),
+}
+
+@pytest.mark.parametrize('name', said)
+def test_said(name, tmp_path, capsys):
+    labels,says = said[name]
+    assert n_rows(own_data(write(tmp_path/'labels.csv', table(text=texts, label=labels))))==36
+    assert says in heard(capsys)
+
+def test_one_class(capsys):
+    "With one class in the dev rows Matthews' correlation is undefined, not 0."
+    task = own_data(dict(text=texts, label=moods), dev=dict(text=['a','b'], label=['calm','calm']), metric='mcc')
+    assert 'hold one class' in heard(capsys)
+    assert np.isnan(kind_of(task.task).score(task.splits['dev'], np.array([0,1]))['mcc'])
+
+def test_frames():
+    "Numbers as names of columns; cells that are arrays; rows as dictionaries."
+    frame = pd.DataFrame({0:texts, 1:moods, 2:['x']*36})
+    assert own_data(frame, text=0, label=1, group=None).task.text==('0',)
+    assert n_rows(own_data([dict(text=t, label=m) for t,m in zip(texts, moods)]))==36
+    for cell in (np.array([0,1]),np.array(['a','b']),[1,0],{'a':1}):
+        with pytest.raises(ValueError, match='label'): own_data(pd.DataFrame(dict(text=texts, label=[cell]*36)))
+    with pytest.raises(ValueError, match='no label'): own_data(pd.DataFrame(dict(text=texts, label=[pd.NA,'a']*18)))
+
+docs = [f'{t}.' for t in texts]
+corpora = {
+    'return.txt':'\r\r'.join(docs), 'unseen.txt':'\n\u2060\n'.join(docs), 'wide.txt':'\n\u3000\u200b\n'.join(docs),
+    'rows.jl':'\n'.join(json.dumps(dict(text=d)) for d in docs), 'rows.jsonlines':'\n'.join(json.dumps(dict(text=d)) for d in docs),
+    'rows.json':json.dumps([dict(text=d) for d in docs]), 'rows.tab':table('\t', n=range(36), text=docs),
+}
+
+@pytest.mark.parametrize('name', corpora)
+def test_corpus(name, tmp_path): assert list(get_corpus(write(tmp_path/name, corpora[name])))==docs
+
+def test_leftovers(tmp_path, capsys):
+    "What other programs leave beside a text is passed over, and counted."
+    write(tmp_path/'a.txt', '\n\n'.join(docs))
+    for name in ('._a.txt','~$a.txt','.~a.txt'): write(tmp_path/name, b'\0\5\x16\7\0')
+    assert list(get_corpus(tmp_path))==docs
+    assert '3 of 4 files are left out' in heard(capsys)
+    (tmp_path/'[1999] old').mkdir()
+    write(tmp_path/'[1999] old'/'b.txt', '\n\n'.join(docs))
+    assert list(get_corpus(f'{tmp_path}/[1999] old/*.txt'))==docs
+
+@pytest.mark.parametrize('content,says', [('{"text": "a"}\n','holds JSON'),('<!DOCTYPE html>\n<p>','is markup'),('<mediawiki>\n<page>','is markup')])
+def test_no_prose(content, says, tmp_path):
+    with pytest.raises(ValueError, match=says): list(get_corpus(write(tmp_path/'a.txt', content*30)))
+
+def test_gaps(tmp_path):
+    "Rows without a text keep their place where texts are scored."
+    for name in ('a.csv','a.tsv'): assert list(read_texts(write(tmp_path/name, table(',' if 'csv' in name else '\t', n=range(3), text=['a','','c']))))==['a','','c']
+
+cases = Path(__file__).parent.parent.parent/'shared'/'data'/'cases'
+per_kind = {'classify':48, 'tag':24, 'answer':24}
+own_cases = {**dict.fromkeys(('ner-long.csv','ner-long.jsonl','ner-tags-in-a-cell.csv','ner-b-i-o.conll','ner-lower.conll','ner-zero.conll','ner-out.conll','ner-en-dash.conll'),'tag'),
+    **dict.fromkeys('pair-query-passage.csv pair-text-pair.csv pair-headline-body.csv pair-sentence-a-b.tsv class-null.csv label-capitals.csv label-invisible.csv rare-class.csv '
+        'rows-array.json rows-lines.json rows-in-data.json cr-only.csv'.split(),'classify'),
+    **dict.fromkeys('squad-start-zero.json squad-utf16.json qa-pandas.csv qa-objects.jsonl qa-paragraph.jsonl squad-placeholder.json'.split(),'answer')}
+
+@pytest.mark.skipif(not cases.is_dir(), reason='../shared/data/cases is missing')
+def test_shared_cases():
+    "The files that were made after public bug reports."
+    for name,kind in own_cases.items():
+        task = own_data(cases/name)
+        assert (task.task.kind,n_rows(task))==(kind,per_kind[kind]+12*('placeholder' in name)), name
+        assert not name.startswith('pair') or len(task.task.text)==2
+        assert kind!='tag' or task.task.metrics[0]=='entity_f1'
+    for name,says in {'spam.tsv':'no line of names', 'stars.csv':'no line of names', 'codes-icd.csv':'regression=', 'codes-sections.csv':'regression='}.items():
+        with pytest.raises(ValueError, match=says): own_data(cases/name)
+    for name in 'cr-only.txt blank-zwsp.txt mac-leftovers office-leftovers records.ndjson records.jsonlines table.tab corpus-quotes.tsv corpus-sep.csv'.split():
+        assert len(list(get_corpus(cases/name)))==24, name
+    for name,says in {'empty-file':'b.csv is empty', 'records-in.txt':'.jsonl'}.items():
+        with pytest.raises(ValueError, match=says): list(get_corpus(cases/name))
+    assert next(iter(get_corpus(cases/'corpus-quotes.tsv')))=='He said "go" 0.'
+    assert len(list(read_texts(cases/'score-gaps.csv')))==5
+    for name in ('array_cells.py','int_columns.py'): exec((cases/name).read_text(), {})
