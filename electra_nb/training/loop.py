@@ -11,7 +11,7 @@ from .checkpoints import checkpoint_bytes, newest_checkpoint
 from .deadline import Deadline, SayProgress, WarnTooLong
 from ..core.files import need_space, remove_folder
 from .device import explain_memory, smaller_batches
-from .following import lead, leading_cbs
+from .following import leading_cbs, share_state
 from .history import fill_recorder
 from .log import LogSteps, read_log, save_curves, trim_log
 from .optim import OptimConfig, WarmupDecay
@@ -105,7 +105,7 @@ def train(
     "Train up to the last step, from the newest checkpoint if there is one."
     run,every = Path(run),eval_interval(cfg)
     state = resume(learn, run, run_fingerprint(learn, cfg, optim), cfg)
-    if processes()[1]>1: lead(learn, state)
+    if processes()[1]>1: share_state(learn, state.get('scaler'))
     cbs = [*leading_cbs(cfg),*cbs]
     own = run_callbacks(learn, run, tok, cfg, optim, state, max_hours, began)
     _tidy(learn, run, cfg, state)
