@@ -7,7 +7,7 @@ __all__ = ['time_of_step', 'fit_deadline', 'dry_run_of']
 
 # %% ../nbs/5_pretraining/09_dry_run.ipynb #ea0b1ea1
 import tempfile, time
-from .core.messages import logger
+from .core.messages import logger, duration, rounded
 from .core.files import read_json
 from .core.settings import change
 from .estimates import fit_hours, n_eval_batches, train_seconds
@@ -16,7 +16,6 @@ from .run import Prepared, build_learner, prepare_text
 from .text.corpus import Corpus, iterable_corpus
 from .text.tokenizer import sample_texts
 from .training.clock import StepTime, time_step
-from .core.messages import duration, rounded
 from fastai.basics import Learner
 from pathlib import Path
 from .training.deadline import too_often

@@ -204,3 +204,4 @@ _groups = dict(FinetuneConfig='fine-tuning (tasks.settings)', OptimConfig='optim
 def _unknown(name): finetune_config(ElectraConfig(), **{name:None})
 
 cli = Command('electra_finetune', finetune, 'tasks are given with --tasks, a labelled file with --data', _unknown, _docs, _groups)
+if __name__=='__main__' and __spec__: cli() # python -m

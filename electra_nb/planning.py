@@ -167,3 +167,4 @@ def plot_plan(
 def _unknown(name): make_recipe('tiny', **{name:None})
 
 cli = Command('electra_plan', plan, 'a corpus is given with --corpus', _unknown, recipe_docs(), option_groups, show=print)
+if __name__=='__main__' and __spec__: cli() # python -m

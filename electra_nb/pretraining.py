@@ -143,3 +143,4 @@ def pretrain(
 def _unknown(name): make_recipe('tiny', **{name:None}) # refuses it, with the nearest name
 
 cli = Command('electra_pretrain', pretrain, 'a corpus is given with --corpus', _unknown, recipe_docs(), option_groups)
+if __name__=='__main__' and __spec__: cli() # python -m

@@ -147,3 +147,4 @@ def _print(found):
     print(found)
 
 cli = Command('electra_score', score, 'texts are given with --texts, or through a pipe', show=_print)
+if __name__=='__main__' and __spec__: cli() # python -m

@@ -207,3 +207,24 @@ def test_closed_pipe(tmp_path):
     assert p.stdout.readline()==b'a line\n'
     p.stdout.close()
     assert (p.stderr.read(), p.wait(60))==(b'', 141)
+
+def test_modules_are_commands(tmp_path):
+    "`python -m` runs the command of every module that has one."
+    package = Path(__file__).parent.parent/'electra_nb'
+    modules = [p for p in package.rglob('*.py') if '\ncli = Command(' in p.read_text()]
+    names = ['.'.join(p.relative_to(package.parent).with_suffix('').parts) for p in modules]
+    code = f"""
+import runpy, sys
+for name in {names!r}:
+    sys.argv[1:] = ['--version']
+    try: runpy.run_module(name, run_name='__main__', alter_sys=True)
+    except SystemExit as e: print(name, e.code)
+"""
+    rc,out,err = run(tmp_path, code)
+    assert rc==0 and len(names)==8 and [f'{name} 0' in out for name in names]==[True]*8, out+err
+
+def test_module_under_torchrun(tmp_path):
+    "`torchrun -m` runs it too, so that a mistake ends with an error."
+    command = [sys.executable,'-m','torch.distributed.run','--standalone','--nproc-per-node','1','-m','electra_nb.pretraining','--steps','0']
+    p = subprocess.run(command, cwd=tmp_path, env=env(tmp_path), capture_output=True, text=True, timeout=240)
+    assert p.returncode!=0 and 'steps=0' in p.stderr, p.stderr

@@ -43,7 +43,7 @@ def start(tmp, code, n=2, **kw):
 
 def run(tmp, code, n=2, **kw):
     p = start(tmp, code, n, **kw)
-    try: out,err = p.communicate(timeout=300)
+    try: out,err = p.communicate(timeout=240)
     except subprocess.TimeoutExpired:
         os.killpg(p.pid, signal.SIGKILL)
         raise
@@ -131,3 +131,42 @@ def test_refused(tmp):
     "What cannot be shared is refused before any work."
     rc,_,err = run(tmp, job('refused').replace('bs=4', 'bs=5'))
     assert rc!=0 and 'cannot be divided among 2 processes' in err and not (tmp/'refused').exists()
+
+broken = '''
+from fastai.callback.core import Callback
+class Broken(Callback):
+    order = -100
+    def before_fit(self): raise ValueError('broken before the first step')
+'''
+full_disk = '''
+from electra_nb.core import files
+from electra_nb.training import loop
+def need_space(path, n_bytes, what, ask=loop.need_space):
+    files.free_bytes = lambda path: 0
+    ask(path, n_bytes, what)
+loop.need_space = need_space
+'''
+told_to_stop = '''
+import os, signal
+from electra_nb.training import loop
+def evaluate(learn, *args, ask=loop._evaluate):
+    os.kill(os.getpid(), signal.SIGTERM)
+    ask(learn, *args)
+loop._evaluate = evaluate
+'''
+
+def test_finished_again(tmp):
+    "The same command on a finished run ends well, in all processes, and leaves its weights alone."
+    done = "open('again'+os.environ['RANK'], 'w').close()"
+    rc,out,err = run(tmp, job('two')+f'import os; {done}')
+    assert rc==0 and 'finished before' in out, out+err
+    assert (tmp/'again0').exists() and (tmp/'again1').exists()
+
+@pytest.mark.parametrize('what', ['callback','disk','signal'])
+def test_ends_early(tmp, what):
+    "What ends the first process before its first update ends all, and is shown."
+    before = dict(callback=broken, disk=full_disk, signal=told_to_stop)[what]
+    rc,out,err = run(tmp, job(f'early_{what}', ', cbs=[Broken()]' if what=='callback' else '', before))
+    assert rc!=0, out
+    said = dict(callback='broken before the first step', disk='but 0 MB are free', signal='stopped (SIGTERM) before')[what]
+    assert said in out, out+err # by the first process, before torchrun can end it

@@ -1,8 +1,10 @@
 "Packing in processes of their own: one that is killed, and two that want the same rows; and a text that is not read again."
-import hashlib, os, signal, subprocess, sys, time
+import hashlib, json, os, signal, subprocess, sys, time
 from pathlib import Path
 
+import pytest
 from electra_nb.core.files import remembered_hash
+from electra_nb.text import examples, prepare as preparing
 from electra_nb.text.corpus import get_corpus
 from electra_nb.text.examples import build_examples
 from electra_nb.text.packing import ExamplesConfig
@@ -80,3 +82,27 @@ def test_sigma_before_a_long_row_of_dots():
     "The rule for the Greek final sigma never goes back over what it has read: a line of dots is no trap."
     tok = tiny_tokenizer()
     assert tok.backend_tokenizer.normalizer.normalize_str('ΑΣ'+'.'*12_000_000)[:3]=='ας.'
+
+def lines(name, n): return ''.join(f'Line {i} of {name} says what boat {i%97} had in its nets.\n' for i in range(n))
+
+@pytest.mark.parametrize('form', ['one file','two novels','one line','records'])
+def test_few_documents(tmp_path, form):
+    "Without blank lines about the share that was asked for is held out, nothing is lost, and no document is too long for a tokenizer."
+    novels = [lines(name, 40_000) for name in ('a novel','another')]
+    if form=='one file': (tmp_path/'text.txt').write_text(''.join(novels))
+    if form=='two novels': (tmp_path/'text.txt').write_text('\n'.join(novels))
+    if form=='one line': (tmp_path/'text.txt').write_text(''.join(novels).replace('\n', ' '))
+    if form=='records': (tmp_path/'text.jsonl').write_text(''.join(json.dumps(dict(text=n*2))+'\n' for n in novels))
+    corpus = get_corpus(next(tmp_path.glob('text.*')))
+    assert not examples.whole_documents(corpus, .02)
+    sides = list(examples._sides(corpus, .02, whole=False))
+    held = sum(len(d) for side,d in sides if side=='valid')
+    assert .01<held/sum(len(d) for _,d in sides)<.04
+    assert sum(len(d.split()) for _,d in sides)==sum(len(d.split()) for d in corpus)
+    assert max(len(d) for _,d in examples._sides(corpus, .02))<2**22
+
+def test_refused_before_work(tmp_path, monkeypatch):
+    "A text that cannot be divided is refused before a vocabulary is trained."
+    monkeypatch.setattr(preparing, 'get_tokenizer', lambda *args: pytest.fail('a vocabulary was trained'))
+    (tmp_path/'text.txt').write_text('One line.\nAnd another.\n')
+    with pytest.raises(ValueError, match='at least two different'): preparing.prepare(get_corpus(tmp_path/'text.txt'), cache=tmp_path)

@@ -178,3 +178,4 @@ def bench(
 
 # %% ../../nbs/bench/03_command.ipynb #7cab42ff
 cli = Command('electra_bench', bench, 'the size is given first')
+if __name__=='__main__' and __spec__: cli() # python -m

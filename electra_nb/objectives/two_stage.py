@@ -125,9 +125,14 @@ class TwoStage(RTD):
         if steps<=math.ceil(share*steps):
             raise ValueError(f"first_stage={share} leaves no step for the discriminator: pass more than steps={steps}, or a smaller share")
 
-    def steps_of(self, tower:str, step:int, n_steps:int) -> int:
-        "How many of the first `step` updates have trained a tower."
-        first = min(step, math.ceil(self.stages.first_stage*n_steps))
+    def steps_of(self, tower:str, step:int, lengths:list) -> int:
+        "How many of the first `step` updates have trained a tower; `lengths`: pairs of an update and of the run's length until then."
+        since = 0
+        for until,n_steps in lengths:
+            begins = max(since, math.ceil(self.stages.first_stage*n_steps))
+            if begins<until: break
+            since = until
+        first = min(step, begins)
         return first if tower=='generator' else step-first
 
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:

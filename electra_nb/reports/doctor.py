@@ -108,3 +108,4 @@ def print_diagnosis(
     if found: sys.exit(1)
 
 cli = Command('electra_diagnose', print_diagnosis, 'a run folder is given first')
+if __name__=='__main__' and __spec__: cli() # python -m

@@ -74,3 +74,4 @@ def environment(
     return '\n'.join(f'{k}: {v}' for k,v in lines.items())
 
 cli = Command('electra_env', environment, 'the folder of a run comes first', show=print)
+if __name__=='__main__' and __spec__: cli() # python -m

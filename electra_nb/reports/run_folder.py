@@ -120,7 +120,7 @@ def steps_of(self:RunFolder,
 ) -> int:
     "How many of the updates up to a step have trained a tower."
     step,own = self.step if step is None else step,getattr(self.objective, 'steps_of', None)
-    if own: return own(tower, step, self.steps)
+    if own: return own(tower, step, [*((l['step'],l['of']) for l in self.lines if 'of' in l),(math.inf,self.steps)])
     if tower not in getattr(self.objective, 'waits', ()): return step
     return max(0, step-math.ceil(self.data.get('rows', 0)/self.recipe.train.bs))
 

@@ -169,3 +169,4 @@ def print_report(
     print(report(folder))
 
 cli = Command('electra_report', print_report, 'a folder is given first')
+if __name__=='__main__' and __spec__: cli() # python -m

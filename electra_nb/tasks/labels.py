@@ -12,8 +12,6 @@ import numpy as np, pandas as pd, re, regex
 from collections import Counter
 from dataclasses import replace
 from ..core.messages import logger
-from .cells import need_cells, refuse_comma, refuse_multilabel
-from ..core.messages import logger
 from .classify import label_words
 from .held_out import check_valid, seen_label, split_rows
 from .kinds import kind_of

@@ -11,7 +11,7 @@ from collections import Counter
 from ..core.messages import logger, quiet
 from ..core.files import verify_folder
 from .corpus import Corpus
-from .examples import build_examples
+from .examples import build_examples, whole_documents
 from .rows import Examples, packing_stats
 from .packing import ExamplesConfig
 from .tokenizer import get_tokenizer, load_tokenizer, VocabConfig
@@ -106,7 +106,7 @@ def check_vocab_options(
         "another tokenizer=")
 
 # %% ../../nbs/1_text/13_prepare.ipynb #17f7a3e6
-def _log_stats(stats, n_valid, valid):
+def _log_stats(stats, n_valid, valid, whole=True):
     epochs = stats.get('epochs', 0)
     times = f'{epochs:,.0f}' if epochs>=10 else f'{epochs:.2g}'
     seen = f"; read {times} {'time' if times=='1' else 'times'}" if epochs else ''
@@ -116,9 +116,13 @@ def _log_stats(stats, n_valid, valid):
     if stats['cut_off']>.5:
         logger.info('more than half of the text is cut off, as a line that does not fit into its row is cut (original code): '
             'carry_overflow=True keeps it')
-    if n_valid>=32: return
-    logger.info(f'few rows are held out, so the figures on them will be noisy; more text, or a larger share than valid={valid:g}, '
-        'holds out more')
+    if not whole: logger.info('few documents: parts of them are held out, some 2,000 characters each, instead of whole ones')
+    if n_valid<32:
+        logger.info(f'few rows are held out, so the figures on them will be noisy; more text, or a larger share than valid={valid:g}, '
+            'holds out more')
+    elif not valid/3<=stats['held_out']<=3*valid:
+        logger.info(f"{stats['held_out']:.2%} of the text are held out, not valid={valid:g}, since some documents are far longer than "
+            "others: cut long ones by blank lines, if that matters")
 
 # %% ../../nbs/1_text/13_prepare.ipynb #f6066cc6
 def prepare(
@@ -136,9 +140,12 @@ def prepare(
     logger.info(f'corpus: {corpus.name}{size}')
     source = corpus.tokenizer if tokenizer is None else tokenizer
     go_on = source is None and saved is not None and not verify_folder(saved)
+    if source is None and not go_on: whole_documents(corpus, packing.valid) # refuses a text before a vocabulary is trained on it
     tok = load_tokenizer(saved) if go_on else get_tokenizer(source, corpus, vocab)
     tok.model_max_length = max_positions
     train_set,valid_set = build_examples(corpus, tok, packing, cache, progress=not quiet())
     stats = {**packing_stats(train_set, n_rows_seen), **data_facts(train_set, tok), **repetition(train_set, valid_set)}
-    _log_stats(stats, len(valid_set), packing.valid)
+    n_train,n_valid = (s.report['tokens_in'] for s in (train_set,valid_set))
+    stats['held_out'] = round(n_valid/(n_train+n_valid), 4)
+    _log_stats(stats, len(valid_set), packing.valid, train_set.header['whole'])
     return tok,train_set,valid_set,stats

@@ -10,9 +10,7 @@ import json, os, re, tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ..core.files import hash_texts, remembered_hash
-from ..core.messages import logger
 from .folders import file_kind, find_files, left_out, record_kinds
-from ..core.files import remembered_hash
 from ..core.messages import logger
 from .records import need_text, read_docs, text_bytes
 from itertools import chain, count

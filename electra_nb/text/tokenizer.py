@@ -11,6 +11,7 @@ import json, os, re, unicodedata, warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from ..core.files import hash_texts
+from .corpus import cut
 from .vocabulary import bert_tokenizer, check_ids, check_size, final_sigma, max_word, read_vocab, sample_texts, special_tokens
 from .vocabulary import tiny_tokenizer, train_tokenizer, VocabConfig, wordpiece # chkstyle: ignore (some only pass through)
 from functools import lru_cache
@@ -266,9 +267,10 @@ def get_tokenizer(
     elif isinstance(source, (str,os.PathLike)): tok = load_tokenizer(source, cfg.lower, cfg.strip_accents)
     else: tok = source
     check_tokenizer(tok)
-    report = coverage_report(tok, sample_texts(islice(corpus or [], 2000), 500_000))
+    def starts(): return (piece[:10_000] for d in corpus or [] for piece in cut(d, 100_000))
+    report = coverage_report(tok, sample_texts(islice(starts(), 2000), 500_000))
     if report['unk_share']>.99: # perhaps at the beginning only
-        spread = coverage_report(tok, sample_texts(islice(corpus, 0, None, 20), 500_000))
+        spread = coverage_report(tok, sample_texts(islice(starts(), 0, None, 20), 500_000))
         if spread['tokens']: report = spread
     if report['unk_share']>.99:
         raise ValueError(f"{report['unk_share']:.0%} of the tokens are [UNK], so there is nothing to learn: the vocabulary is not "

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ..core.settings import Settings
+from .corpus import bounded
 from .reading import read_lines
 from ..core.tiny import tiny_text
 from pathlib import Path
@@ -179,6 +180,6 @@ def train_tokenizer(
     n_chars:int=100_000_000, # characters to train on, about
 ) -> PreTrainedTokenizerFast:
     "Train a WordPiece vocabulary on a sample from everywhere in a corpus."
-    texts = even_sample(corpus, n_chars)
+    texts = [piece for t in even_sample(corpus, n_chars) for piece in bounded(t)]
     if not any(t.strip() for t in texts): raise ValueError("the corpus has no text to train a tokenizer on")
     return wordpiece(texts, cfg.vocab_size, lower=cfg.lower, strip_accents=cfg.strip_accents)

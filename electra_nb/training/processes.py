@@ -108,7 +108,7 @@ def of_first(
 @contextmanager
 def leading():
     "Tell the other processes at the end how the first has ended; without others, and in the others, nothing."
-    code = 1
+    code,several = 1,processes()[1]>1 and not processes()[0]
     try:
         yield
         code = 0
@@ -116,6 +116,9 @@ def leading():
         code = getattr(e, 'code', 130)
         if not isinstance(code, int): code = 1 # a message
         raise
+    except Exception as e:
+        if several: logger.error(f'{type(e).__name__}: {e}')
+        raise
     finally:
-        if processes()[1]>1 and not processes()[0]:
+        if several:
             with suppress(RuntimeError): from_first(-code-1)
