@@ -371,3 +371,23 @@ def test_wnli_is_against_its_training_rows():
         return others.label.iloc[int(np.argmax(alike))]
     same = sum(nearest(r)==r.label for r in known.itertuples())
     assert (len(dev),len(known),len(known)-same,round(100*(dev.label==0).mean(), 1))==(71,65,62,56.3)
+
+def test_builtin_tasks_know_whose_they_are(monkeypatch, tmp_path):
+    "The rows of the built-in tasks are chosen by the model that is fine-tuned, so that it has not read them."
+    from electra_nb import finetuning
+    from electra_nb.model.hf import save_models
+    from electra_nb.model.towers import get_models, sizes
+    from electra_nb.tasks.builtin import all_docs, split_sentences
+    from electra_nb.text.corpus import is_held_out
+    from electra_nb.text.tokenizer import tiny_tokenizer
+    tok = tiny_tokenizer()
+    save_models(*get_models(sizes['tiny'], len(tok)), tmp_path/'run', tok)
+    (tmp_path/'run'/'recipe.json').write_text(json.dumps(dict(size='hour', corpus='builtin', recipe=dict(valid=.005))))
+    class Seen(Exception): pass
+    def stop(together, rows, *rest): raise Seen(rows)
+    monkeypatch.setattr(finetuning, 'check_together', stop)
+    with pytest.raises(Seen) as seen: finetuning.finetune(tmp_path/'run', device='cpu', out=tmp_path/'study')
+    order = seen.value.args[0][0]
+    unread = {s for _,d in all_docs() if is_held_out(d, .005) for s in split_sentences(d)}
+    assert len(order.splits['dev'])>20
+    for rows in order.splits.values(): assert {t for t,y in zip(rows.text_a, rows.labels) if not y}<=unread
