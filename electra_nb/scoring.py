@@ -9,13 +9,13 @@ __all__ = ['usual', 'cli', 'check_request', 'score_rows', 'threshold_for', 'thre
 # %% ../nbs/9_zero_shot/10_scoring.ipynb #1f65aa4c
 import json, os, sys
 from collections.abc import Iterable, Iterator
-from .commands import Command
-from .core.messages import quiet
+from .core.commands import Command, logger, quiet
 from .core.files import explain_oserror, read_json
-from .tasks.encoders import last_run
+from .tasks.builtin import unread_share
+from .tasks.encoders import last_run, run_of
 from .zero_shot.slips import Threshold, held_out_sentences, slip_threshold
 from .zero_shot.texts import read_texts
-from .zero_shot.towers import Scorer, load_scorer, run_of
+from .zero_shot.towers import Scorer, load_scorer
 from .zero_shot.words import Choice, Scores, score_texts
 from itertools import chain, islice
 from pathlib import Path
@@ -70,10 +70,13 @@ def threshold_for(
 ) -> Threshold:
     "The threshold for a precision."
     about = run_of(Path(model).expanduser())/'recipe.json'
-    builtin = about.is_file() and read_json(about).get('corpus')=='builtin'
+    builtin = about.is_file() and 'builtin' in read_json(about).get('corpus', '').split('+')
     if held_out is None and not builtin:
         raise ValueError("precision= needs held_out=, a file of text that the model has not seen, to choose a threshold on")
-    return slip_threshold(scorer, held_out_sentences(held_out), precision)
+    if held_out is not None: return slip_threshold(scorer, held_out_sentences(held_out), precision)
+    share,note = unread_share(model)
+    if note: logger.info(f'precision: {note}')
+    return slip_threshold(scorer, held_out_sentences(share=share), precision)
 
 # %% ../nbs/9_zero_shot/10_scoring.ipynb #d6d41a80
 def threshold_words(found:Threshold) -> str:
