@@ -9,7 +9,8 @@ __all__ = ['usual', 'cli', 'check_request', 'score_rows', 'threshold_for', 'thre
 # %% ../nbs/9_zero_shot/10_scoring.ipynb #1f65aa4c
 import json, os, sys
 from collections.abc import Iterable, Iterator
-from .core.commands import Command, logger, quiet
+from .commands import Command
+from .core.messages import logger, quiet
 from .core.files import explain_oserror, read_json
 from .tasks.builtin import unread_share
 from .tasks.encoders import last_run, run_of
