@@ -12,7 +12,7 @@ from .features import Features
 from .head import Classifier, TaskLoss
 from .pooling import check_width
 from .rows import Task, TextSplit
-from .scores import score as score_task, scorers
+from .scores import score_task, scorers
 from .tables import need_columns, Table
 from .twin import load_classifier, pipeline_lines, save_classifier, to_hf
 from fastai.metrics import AccumMetric
