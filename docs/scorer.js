@@ -5,8 +5,8 @@ const askedFor = {
   "multi-gpu": "howto/several_processes", "ddp": "howto/several_processes", "distributed": "howto/several_processes", "torchrun": "howto/several_processes",
   "gpu": "howto/gpu", "cpu": "howto/cpu", "bf16": "howto/cpu", "cuda": "howto/gpu", "memory": "howto/gpu", "load model": "howto/export", "hub": "howto/export", "push to hub": "howto/export",
   "score": "howto/score", "zero-shot": "howto/score",
-  "tags": "howto/tag_words", "ner": "howto/tag_words", "tensorboard": "8_reports/trackers", "wandb": "8_reports/trackers",
-  "mask": "3_objectives/masking", "tokenizer": "tutorials/another_language", "learning rate": "5_pretraining/recipe", "hyperparameters": "5_pretraining/recipe"
+  "tags": "howto/tag_words", "ner": "howto/tag_words", "tensorboard": "lab/reports/tracking", "wandb": "lab/reports/tracking",
+  "mask": "book/masking", "tokenizer": "tutorials/another_language", "learning rate": "book/recipe", "hyperparameters": "book/recipe"
 };
 var Scorer = {
   score: ([docname, title, anchor, descr, score]) => {

@@ -1,4 +1,4 @@
-"""The measurements of the pages bench/loader and bench/scaling, at the size of ELECTRA-Small.
+"""The measurements of the pages lab/bench/loader and lab/bench/scaling, at the size of ELECTRA-Small.
 
     python bench_pages.py OUT
 
@@ -6,7 +6,7 @@ Their cells run as they stand, with a larger model and the built-in text. OUT/be
 OUT/bench_scaling.json are written; both pages show them at their end.
 """
 import argparse, json, time, torch
-from electra_nb.bench.command import commit, machine
+from electra_nb.lab.bench.measure import commit, machine
 from electra_nb.core.files import atomic_file
 from electra_nb.recipe import make_recipe
 from electra_nb.text.corpus import get_corpus

@@ -7,7 +7,7 @@ the median of the lines of its log but the first; what else it has stays.
 """
 import argparse, json, os, shutil, subprocess, sys
 from datetime import date
-from electra_nb.bench.command import commit
+from electra_nb.lab.bench.measure import commit
 from electra_nb.core.files import atomic_file
 from electra_nb.training.folder import versions
 from pathlib import Path

@@ -8,10 +8,10 @@ fine-tuning, and the milliseconds of one product of matrices. Runs that OUT has 
 """
 import argparse, json, os, shutil, subprocess, sys, time, torch
 from datetime import date
-from electra_nb.bench.command import commit, machine
+from electra_nb.lab.bench.measure import commit, machine
 from electra_nb.core.files import atomic_file
 from electra_nb.training.folder import versions
-from electra_nb.training.precision import cpu_has_bf16
+from electra_nb.training.device import cpu_has_bf16
 from pathlib import Path
 from statistics import median
 from torch import nn

@@ -9,9 +9,9 @@ The studies stay in OUT/studies, so the same command goes on where it was stoppe
 import argparse, json, pandas as pd
 from datetime import date
 from electra_nb import finetune
-from electra_nb.bench.command import commit
-from electra_nb.study.compare import compare
-from electra_nb.study.statistics import is_random
+from electra_nb.lab.bench.measure import commit
+from electra_nb.lab.study.statistics import compare
+from electra_nb.lab.study.statistics import is_random
 from electra_nb.training.folder import versions
 from pathlib import Path
 

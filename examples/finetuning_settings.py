@@ -8,11 +8,11 @@ training row on. Lines that OUT has already are left out, so the same command go
 import argparse, json, torch
 import numpy as np
 from dataclasses import replace
-from electra_nb.tasks.encoders import encoder_tokenizer, load_encoder, restart_layers
-from electra_nb.tasks.kinds import kind_of
-from electra_nb.tasks.learner import dev_predictions, fit_task, task_features, task_learner
-from electra_nb.tasks.loading import load_files
-from electra_nb.tasks.settings import finetune_config
+from electra_nb.glue.encoders import encoder_tokenizer, load_encoder, restart_layers
+from electra_nb.glue.kinds import kind_of
+from electra_nb.glue.learner import dev_predictions, fit_task, task_features, task_learner
+from electra_nb.glue.loading import load_files
+from electra_nb.glue.tuning import finetune_config
 from electra_nb.training.folder import versions
 from paper_tables import add_line, sentence_task
 from pathlib import Path

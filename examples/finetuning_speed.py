@@ -8,12 +8,12 @@ vocabulary is made of the rows, since neither changes the time of a pass.
 import argparse, json, torch
 import numpy as np
 from datetime import date
-from electra_nb.bench.command import commit, machine
-from electra_nb.bench.finetuning import bench_finetuning
+from electra_nb.lab.bench.measure import commit, machine
+from electra_nb.lab.bench.finetuning import bench_finetuning
 from electra_nb.core.files import atomic_file
 from electra_nb.model.towers import ModelConfig, get_models
-from electra_nb.tasks.features import Features
-from electra_nb.tasks.loading import load_files
+from electra_nb.glue.features import Features
+from electra_nb.glue.loading import load_files
 from electra_nb.text.tokenizer import wordpiece
 from pathlib import Path
 

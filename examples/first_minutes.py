@@ -9,12 +9,12 @@ import argparse, json, resource, shutil, subprocess, sys, time, torch
 import numpy as np
 from dataclasses import replace
 from datetime import date
-from electra_nb.bench.command import commit
+from electra_nb.lab.bench.measure import commit
 from electra_nb.core.files import atomic_file
-from electra_nb.tasks.builtin import library_task, word_order_task
-from electra_nb.tasks.encoders import encoder_tokenizer, load_encoder, random_encoder
-from electra_nb.tasks.learner import dev_predictions, fit_task, task_features, task_learner
-from electra_nb.tasks.settings import FinetuneConfig
+from electra_nb.lab.own_data.builtin import library_task, word_order_task
+from electra_nb.glue.encoders import encoder_tokenizer, load_encoder, random_encoder
+from electra_nb.glue.learner import dev_predictions, fit_task, task_features, task_learner
+from electra_nb.glue.tuning import FinetuneConfig
 from electra_nb.training.folder import versions
 from paper_tables import add_line, last_evaluation
 from pathlib import Path

@@ -8,7 +8,7 @@ from the start of a process to its first batch; the first process reads text and
 two resume its run.
 """
 import argparse, json, numpy as np, os, shutil, subprocess, sys, time
-from electra_nb.bench.command import commit
+from electra_nb.lab.bench.measure import commit
 from electra_nb.core.files import atomic_file, atomic_folder
 from electra_nb.recipe import make_recipe
 from electra_nb.text.corpus import get_corpus

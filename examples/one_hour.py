@@ -10,14 +10,14 @@ import argparse, json, time, numpy as np, pandas as pd
 from collections.abc import Iterator
 from electra_nb import pretrain
 from electra_nb.model.lexical import ppmi, sampled_counts, word_vectors
-from electra_nb.tasks.encoders import encoder_tokenizer
-from electra_nb.tasks.glue import parse_tasks
-from electra_nb.tasks.kinds import kind_of
-from electra_nb.tasks.labels import table_task
-from electra_nb.tasks.loading import load_files
+from electra_nb.glue.encoders import encoder_tokenizer
+from electra_nb.glue.tasks import parse_tasks
+from electra_nb.glue.kinds import kind_of
+from electra_nb.lab.own_data.labels import table_task
+from electra_nb.glue.loading import load_files
 from electra_nb.text.reading import read_lines
 from electra_nb.training.folder import versions
-from electra_nb.zero_shot.pairs import evaluate_pairs
+from electra_nb.lab.scoring.pairs import evaluate_pairs
 from does_pretraining_help import sentence_rows
 from paper_tables import some_pairs
 from pathlib import Path

@@ -14,18 +14,18 @@ from collections import defaultdict
 from dataclasses import replace
 from electra_nb import pretrain
 from electra_nb.objectives.table import objective_of
-from electra_nb.tasks.builtin import word_order_task
-from electra_nb.tasks.encoders import encoder_tokenizer, load_encoder, random_encoder
-from electra_nb.tasks.glue import parse_tasks
-from electra_nb.tasks.kinds import kind_of
-from electra_nb.tasks.labels import table_task
-from electra_nb.tasks.learner import dev_predictions, fit_task, task_features, task_learner
-from electra_nb.tasks.loading import load_files
-from electra_nb.tasks.settings import finetune_config
+from electra_nb.lab.own_data.builtin import word_order_task
+from electra_nb.glue.encoders import encoder_tokenizer, load_encoder, random_encoder
+from electra_nb.glue.tasks import parse_tasks
+from electra_nb.glue.kinds import kind_of
+from electra_nb.lab.own_data.labels import table_task
+from electra_nb.glue.learner import dev_predictions, fit_task, task_features, task_learner
+from electra_nb.glue.loading import load_files
+from electra_nb.glue.tuning import finetune_config
 from electra_nb.text.reading import read_lines
 from electra_nb.training.folder import versions
-from electra_nb.zero_shot.pairs import pair_wins, read_pairs
-from electra_nb.zero_shot.towers import load_scorer, objective_towers, untrained
+from electra_nb.lab.scoring.pairs import pair_wins, read_pairs
+from electra_nb.lab.scoring.towers import load_scorer, objective_towers, untrained
 from does_pretraining_help import glue, glue_folder
 from functools import partial
 from pathlib import Path

@@ -17,16 +17,16 @@ from dataclasses import replace
 from electra_nb.model.hf import quiet_hf
 from electra_nb.objectives.rtd import MaskTokens
 from electra_nb.recipe import make_recipe
-from electra_nb.tasks.builtin import word_order_task
-from electra_nb.tasks.kinds import kind_of
-from electra_nb.tasks.learner import dev_predictions, fit_task, task_features, task_learner
-from electra_nb.tasks.loading import load_files
-from electra_nb.tasks.settings import finetune_config
+from electra_nb.lab.own_data.builtin import word_order_task
+from electra_nb.glue.kinds import kind_of
+from electra_nb.glue.learner import dev_predictions, fit_task, task_features, task_learner
+from electra_nb.glue.loading import load_files
+from electra_nb.glue.tuning import finetune_config
 from electra_nb.text.batches import token_positions
 from electra_nb.text.tokenizer import load_tokenizer
-from electra_nb.training.clock import StepClock, measure_step, random_learner
+from electra_nb.lab.planning.clock import StepClock, measure_step, random_learner
 from electra_nb.training.nonfinite import DumpBadBatch
-from electra_nb.zero_shot.towers import Scorer
+from electra_nb.lab.scoring.towers import Scorer
 from fastai.callback.core import Callback
 from functools import partial
 from paper_tables import add_line, bits, by_phenomenon, documents, earlier, last_evaluation, measure, one_run, sentence_task

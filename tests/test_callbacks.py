@@ -8,7 +8,7 @@ from electra_nb.core.messages import logger
 from electra_nb.core.files import read_json
 from electra_nb.pretraining import pretrain
 from electra_nb.core.tiny import tiny_text
-from electra_nb.training.callbacks import instead, welcome
+from electra_nb.pretraining import instead, welcome
 
 texts = tiny_text.split('\n\n')
 small = dict(steps=12, bs=4, max_len=32, vocab_size=300, valid=.3, eval_every=4, log_every=2, device='cpu')

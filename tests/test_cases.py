@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np, pandas as pd, pytest
 
-from electra_nb.tasks.kinds import kind_of
-from electra_nb.tasks.own import own_data, own_rows
+from electra_nb.glue.kinds import kind_of
+from electra_nb.lab.own_data.data import own_data, own_rows
 from electra_nb.text.corpus import get_corpus
-from electra_nb.zero_shot.texts import read_texts
+from electra_nb.lab.scoring.texts import read_texts
 
 texts = [f'{who} sold {what} at the quay on day {i}' for i,(who,what) in enumerate([('Olga','herring'),('Piet','rope'),('the clerk','salt'),('a sailor','tar')]*9)]
 moods = ['calm','loud']*18

@@ -7,8 +7,8 @@ from fastai.callback.core import Callback, CancelFitException
 from safetensors.torch import load_file
 
 from electra_nb import pretrain
-from electra_nb.training import learner
-from electra_nb.training.compile import CompileStep
+from electra_nb.training import loop as learner
+from electra_nb.lab.speed.compile import CompileStep
 from electra_nb.core.tiny import tiny_text
 
 kw = dict(steps=24, bs=4, eval_every=8, eval_batches=4, log_every=1, save_every=1000, max_len=32, vocab_size=500, valid=.1, threads=1, device='cpu', resume='auto',

@@ -1,11 +1,11 @@
-"Runs that are long enough to be judged: a healthy one must not be called ill, and each fault must get its right name. The rest is in `reports.rules`, `reports.learning` and `reports.doctor`."
+"Runs that are long enough to be judged: a healthy one must not be called ill, and each fault must get its right name. The rest is in `lab.reports.rules`, `lab.reports.rules` and `lab.reports.doctor`."
 import json, os, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from electra_nb.reports.doctor import print_diagnosis
+from electra_nb.lab.reports.doctor import print_diagnosis
 
 wikipedia = Path(__file__).parent.parent.parent/'shared'/'data'/'corpus'/'wikipedia-en'/'wiki-000.txt.xz'
 code = """

@@ -4,8 +4,8 @@ from electra_nb.core.tiny import tiny_text
 from electra_nb.model.families import encode, families, mlm_logits, rtd_logits
 from electra_nb.objectives.table import objectives
 from electra_nb.pretraining import pretrain
-from electra_nb.tasks.head import Classifier
-from electra_nb.tasks.layerwise import layer_groups
+from electra_nb.glue.head import Classifier
+from electra_nb.glue.learner import layer_groups
 from fastai.callback.core import Callback, CancelFitException
 from safetensors.torch import load_file
 from test_pages import root

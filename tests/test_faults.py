@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 from electra_nb.core.files import WriteError
-from electra_nb.study.folder import append_line, read_ledger
+from electra_nb.lab.study.folder import append_line, read_ledger
 from test_process import env, run, text, timeless, weights
 
 common = dict(corpus='texts.txt', steps=30, bs=4, max_len=32, eval_every=10, log_every=3, save_every=5, device='cpu')
 server = """
 import json, os, resource, sys
-import electra_nb.pretraining, electra_nb.reports.doctor
+import electra_nb.pretraining, electra_nb.lab.reports.doctor
 import torch
 from electra_nb import pretrain
 from electra_nb.training.steps import CostLimit
@@ -80,7 +80,7 @@ def same(runs, name, rests=True):
 
 def slow(seconds): return f"""
 import time
-class Slow(electra_nb.reports.doctor.Callback):
+class Slow(electra_nb.lab.reports.doctor.Callback):
     def after_step(self): time.sleep({seconds})
 cbs = [Slow()]
 """
@@ -224,7 +224,7 @@ def test_every_harm_is_noticed(runs):
 def test_damaged_and_resumed(runs, harm):
     "The run goes on from the checkpoint before a damaged one, and says so; the log loses its torn line."
     name = f'harmed_{harm}'
-    rc,_ = runs(name, 'class Stop(electra_nb.reports.doctor.Callback):\n    def after_step(self):\n        if self.learn.steps.done==17: os._exit(9)\ncbs = [Stop()]')
+    rc,_ = runs(name, 'class Stop(electra_nb.lab.reports.doctor.Callback):\n    def after_step(self):\n        if self.learn.steps.done==17: os._exit(9)\ncbs = [Stop()]')
     assert rc==9
     harms[harm](runs.tmp/name/'checkpoints'/'step_15'/'trainer.safetensors')
     log = runs.tmp/name/'log.jsonl'
@@ -284,7 +284,7 @@ def test_same_instant(runs):
     wait = """
 import time
 from pathlib import Path
-class Wait(electra_nb.reports.doctor.Callback):
+class Wait(electra_nb.lab.reports.doctor.Callback):
     def before_fit(self):
         while not Path('go').exists(): time.sleep(.05)
 cbs = [Wait()]
@@ -321,7 +321,7 @@ def test_second_signal(runs):
     stuck = """
 import signal, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
-class Stuck(electra_nb.reports.doctor.Callback):
+class Stuck(electra_nb.lab.reports.doctor.Callback):
     def after_step(self):
         if self.learn.steps.done==7:
             time.sleep(120)
@@ -367,7 +367,7 @@ odd = '{"step": 3, "loss": 1.0}\n{"step": 2, "loss": 1.0, "lr": 1e-3, "gen_loss"
 def test_log_lost(runs, harm):
     "A log that is lost or has garbage in it: said, what is left is kept, and the weights are the same. Odd lines do not stop it."
     name = f'log_{harm}'
-    runs(name, 'class Stop(electra_nb.reports.doctor.Callback):\n    def after_step(self):\n        if self.learn.steps.done==17: os._exit(9)\ncbs = [Stop()]')
+    runs(name, 'class Stop(electra_nb.lab.reports.doctor.Callback):\n    def after_step(self):\n        if self.learn.steps.done==17: os._exit(9)\ncbs = [Stop()]')
     log = runs.tmp/name/'log.jsonl'
     lines = log.read_bytes().splitlines(True)
     if harm=='gone': log.unlink()

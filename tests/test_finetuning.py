@@ -119,7 +119,7 @@ def test_at_once_ends(tmp, end):
 def test_at_once_stopped_between_jobs(monkeypatch):
     "A pool that is stopped while jobs are left ends quietly, whatever it was doing."
     from joblib.externals.loky import ProcessPoolExecutor
-    from electra_nb.study.jobs import _submit
+    from electra_nb.lab.study.runs import _submit
     errors = []
     monkeypatch.setattr(threading, 'excepthook', errors.append)
     for n in range(8):
@@ -174,8 +174,8 @@ def test_nothing_at_hand(tmp):
 ours = """
 import json, sys
 from electra_nb import Study, finetune
-from electra_nb.study.predict import predict_rows, saved_task
-from electra_nb.tasks.kinds import kind_of
+from electra_nb.lab.study.study import predict_rows, saved_task
+from electra_nb.glue.kinds import kind_of
 for data,texts in json.loads(sys.argv[1]).items():
     study = finetune(data=data, runs=1, epochs=3, bs=8, lr=2e-3, device='cpu', out='open '+data)
     print(json.dumps([str(study.models()[0]),study.predict(texts).to_dict('records')]), file=sys.stderr)
@@ -238,7 +238,7 @@ def test_plain_transformers(tmp):
         card = (tmp/folder/'README.md').read_text()
         assert all(w in card for w in ('license:','| dev |',' train, ',folder,'from_pretrained' if 'asked' in folder else 'pipeline')), card
         (tmp/folder/'README.md').write_text(card.replace('license: unknown', 'license: mit')) # and it can still be read
-    rc,out,err = run(tmp, f"from electra_nb.study.predict import answer; print(answer({found[0][0]!r}, ['Who asks?']))")
+    rc,out,err = run(tmp, f"from electra_nb.lab.study.study import answer; print(answer({found[0][0]!r}, ['Who asks?']))")
     assert rc==0 and 'label' in out, err
 
 def test_paper_head_is_refused(tmp):
@@ -298,7 +298,7 @@ model,info = AutoModelForTokenClassification.from_pretrained(folder, output_load
 assert not any(info[k] for k in ('missing_keys','unexpected_keys','mismatched_keys')), info
 assert 'electra_nb' not in sys.modules
 found = pipeline('token-classification', folder, device='cpu')('Ann visits New York .')
-from electra_nb.study.study import Study
+from electra_nb.lab.study.study import Study
 study = Study('names', device='cpu')
 mine = study.predict('Ann visits New York .')
 ids = {o['index']:o for o in found}
@@ -314,8 +314,8 @@ print(mine.tag.tolist())
 @real
 def test_real_rows():
     "Every task of the GLUE folder reads with its official counts, or says what is missing."
-    from electra_nb.tasks.loading import load_task
-    from electra_nb.tasks.glue import parse_task, tasks
+    from electra_nb.glue.loading import load_task
+    from electra_nb.glue.tasks import parse_task, tasks
     replaced = dict(qnli='train=train_from_squad.tsv.xz', mnli='train=train_subset.tsv', qqp='train=train_subset.tsv,dev=dev_subset.tsv')
     for t in tasks:
         name,files = parse_task(f'{t}:{replaced.get(t, "")}')
@@ -377,7 +377,7 @@ def test_builtin_tasks_know_whose_they_are(monkeypatch, tmp_path):
     from electra_nb import finetuning
     from electra_nb.model.hf import save_models
     from electra_nb.model.towers import get_models, sizes
-    from electra_nb.tasks.builtin import all_docs, split_sentences
+    from electra_nb.lab.own_data.builtin import all_docs, split_sentences
     from electra_nb.text.corpus import is_held_out
     from electra_nb.text.tokenizer import tiny_tokenizer
     tok = tiny_tokenizer()

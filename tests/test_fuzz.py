@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa, pyarrow.parquet as pq, pytest, torch
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from electra_nb.tasks.encoders import load_encoder
+from electra_nb.glue.encoders import load_encoder
 from electra_nb.text.corpus import get_corpus, iterable_corpus
 from electra_nb.text.examples import build_examples
 from electra_nb.model.towers import get_models, sizes

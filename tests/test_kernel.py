@@ -16,7 +16,7 @@ import electra_nb.training.log
 rec = Recorder()
 rec.learn = SimpleNamespace(tower_losses=[(10,dict(gen_loss=8.)),(20,dict(gen_loss=7.))])'''
 
-@pytest.mark.parametrize('cells', [(f"{lines}\nfrom electra_nb.study.statistics import plot_scores\nplot_scores(lines)",), (towers,'rec.plot_towers()')])
+@pytest.mark.parametrize('cells', [(f"{lines}\nfrom electra_nb.lab.study.statistics import plot_scores\nplot_scores(lines)",), (towers,'rec.plot_towers()')])
 def test_figures_are_shown(cells):
     "A cell that ends with a figure shows a picture."
     shown = [o.data for o in outputs(*cells) if 'data' in o]

@@ -22,7 +22,7 @@ energy = """
 import socket
 from electra_nb import pretrain
 from electra_nb.core.tiny import tiny_text
-from electra_nb.training.energy import Energy
+from electra_nb.lab.reports.energy import Energy
 def refuse(*args, **kwargs): raise OSError('no network here')
 socket.create_connection = socket.getaddrinfo = socket.socket.connect = refuse
 pretrain(corpus=tiny_text.split('\\n\\n'), vocab_size=300, valid=.2, bs=4, steps=20, eval_every=10, log_every=5, device='cpu', threads=1,
@@ -32,7 +32,7 @@ pretrain(corpus=tiny_text.split('\\n\\n'), vocab_size=300, valid=.2, bs=4, steps
 @pytest.mark.skipif(find_spec('codecarbon') is None, reason='codecarbon is not installed')
 def test_energy(tmp_path):
     "Every evaluation has its energy, report and card have the sum, nothing else is written, and no server is asked."
-    from electra_nb.reports.run_folder import RunFolder
+    from electra_nb.lab.reports.run_folder import RunFolder
     env = {**os.environ, 'ELECTRA_NB_CACHE':str(tmp_path/'cache'), 'TQDM_DISABLE':'1', 'OMP_NUM_THREADS':'1'}
     env['PYTHONPATH'] = os.pathsep.join([str(root), os.environ.get('PYTHONPATH', '')])
     done = subprocess.run([sys.executable, '-c', energy], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=600)

@@ -12,11 +12,11 @@ from electra_nb.text.examples import build_examples
 from electra_nb.text.packing import ExamplesConfig
 from electra_nb.text.tokenizer import tiny_tokenizer
 from electra_nb.training.checkpoints import newest_checkpoint
-from electra_nb.training.learner import pretrain_learner
+from electra_nb.training.loop import pretrain_learner
 from electra_nb.training.log import read_log
 from electra_nb.training.loop import train
 from electra_nb.training.optim import OptimConfig
-from electra_nb.training.resume import run_fingerprint
+from electra_nb.training.loop import run_fingerprint
 from electra_nb.training.steps import CostLimit, SaveSteps, TrainConfig
 from fastai.callback.core import Callback, CancelFitException, CancelStepException
 from fastai.callback.fp16 import MixedPrecision
@@ -153,11 +153,11 @@ def test_callbacks_that_fail(new_learner, whole, tmp_path, monkeypatch):
     with pytest.raises(KeyError, match='my own words'): go_on(Broken())
     with pytest.raises(ValueError, match='belongs to another run'): go_on(optim=replace(optim, lr=1e-4))
     with monkeypatch.context() as m:
-        m.setattr('electra_nb.training.resume.row_order', 'older')
+        m.setattr('electra_nb.training.loop.row_order', 'older')
         with pytest.raises(ValueError, match='in another order'): go_on()
     assert go_on()==''
     check_same(home, whole)
-    monkeypatch.setattr('electra_nb.training.resume.row_order', 'older')
+    monkeypatch.setattr('electra_nb.training.loop.row_order', 'older')
     assert go_on()=='' # a finished run is opened, whatever its order
 
 def test_broken_off(new_learner, whole, tmp_path):

@@ -17,7 +17,7 @@ from electra_nb.objectives.masking import MaskConfig, mask_prob_at, mask_tokens,
 from electra_nb.objectives.sampling import SampleConfig, temperature_at
 from electra_nb.objectives.mlm import MLM, MLMEval, MLMLoss, MLMModel
 from electra_nb.objectives.rtd import MaskTokens
-from electra_nb.objectives.rtd_metrics import RTDEval
+from electra_nb.objectives.evaluation import RTDEval
 from electra_nb.objectives.table import get_objective, objectives
 from electra_nb.recipe import make_recipe, recipe_from_file
 from electra_nb.core.tiny import tiny_text

@@ -10,34 +10,34 @@ from fastai.callback.core import Callback
 from torch import nn
 from transformers import ElectraConfig, ElectraModel
 
-from electra_nb.tasks.answer_head import AnswerHead, Beam, HeadConfig, answer_losses, best_spans
-from electra_nb.tasks.final_text import align, word_splitter
-from electra_nb.tasks.head import Classifier, TaskLoss
-from electra_nb.tasks.learner import SparseNorm, SumLoss
-from electra_nb.tasks.question_files import read_squad
-from electra_nb.tasks.questions import question_rows
-from electra_nb.tasks.answer_spans import SpanConfig, find_answers
-from electra_nb.tasks.squad_scores import answer_scores, normalise, squad1_scores, squad2_scores
-from electra_nb.tasks.windows import WindowConfig, Windows
-from electra_nb.tasks.layerwise import layer_factors, layer_groups
+from electra_nb.lab.questions.head import AnswerHead, Beam, HeadConfig, answer_losses, best_spans
+from electra_nb.lab.questions.spans import align, word_splitter
+from electra_nb.glue.head import Classifier, TaskLoss
+from electra_nb.glue.learner import SparseNorm, SumLoss
+from electra_nb.lab.questions.rows import read_squad
+from electra_nb.lab.questions.rows import question_rows
+from electra_nb.lab.questions.spans import SpanConfig, find_answers
+from electra_nb.lab.questions.squad import answer_scores, normalise, squad1_scores, squad2_scores
+from electra_nb.lab.questions.windows import WindowConfig, Windows
+from electra_nb.glue.learner import layer_factors, layer_groups
 from electra_nb.objectives.masking import apply_mask, n_slots, n_used
-from electra_nb.model.flops import Shape, paper_models, paper_operations
+from electra_nb.lab.objectives.flops import Shape, paper_models, paper_operations
 from electra_nb.model.forward import encode, mlm_logits
 from electra_nb.model.towers import ModelConfig, count_parameters, get_models, mlm_tower
 from electra_nb.training.optim import ClipGrads, OptimConfig, WarmupDecay, decay_groups, lr_at, make_opt
 from electra_nb.training.progress import Steps
-from electra_nb.model.two_tower import two_tower_models
-from electra_nb.objectives.cloze import ClozeLoss, ClozeModel
-from electra_nb.objectives.electric import ElectricModel
-from electra_nb.objectives.fixed_generators import FixedModel
+from electra_nb.lab.objectives.two_tower import two_tower_models
+from electra_nb.lab.objectives.two_tower import ClozeLoss, ClozeModel
+from electra_nb.lab.objectives.electric import ElectricModel
+from electra_nb.lab.objectives.fixed_generators import FixedModel
 from electra_nb.objectives.mlm import MLMLoss, MLMModel
 from electra_nb.objectives.rtd import JointLoss, LossConfig, RTDModel, tower_losses
 from electra_nb.objectives.sampling import adjust_logits, gumbel_sample
-from electra_nb.tasks.conll import read_conll
-from electra_nb.tasks.glue import tasks
-from electra_nb.tasks.spans import f_score, schemes, span_counts, span_tags, tag_spans, word_loss
-from electra_nb.tasks.tagged_rows import TagSplit
-from electra_nb.tasks.tagger import TagFeatures, Tagger, TagLoss
+from electra_nb.lab.tags.rows import read_conll
+from electra_nb.glue.tasks import tasks
+from electra_nb.lab.tags.spans import f_score, schemes, span_counts, span_tags, tag_spans, word_loss
+from electra_nb.lab.tags.rows import TagSplit
+from electra_nb.lab.tags.tagger import TagFeatures, Tagger, TagLoss
 from electra_nb.text.tokenizer import line_encoder, load_tokenizer
 from tf_names import group, hf_name, load_variables, to_hf
 
@@ -504,7 +504,7 @@ def test_tagging_head(monkeypatch):
     model = Tagger(ElectraModel(ElectraConfig(vocab_size=10, embedding_size=16, hidden_size=16, num_hidden_layers=1, num_attention_heads=1, intermediate_size=16)), 6)
     variables = {k.rpartition('/')[2]:torch.from_numpy(v) for k,v in group(z, 'var/').items()}
     model.head.load_state_dict(dict(weight=variables['kernel'].T, bias=variables['bias']))
-    monkeypatch.setattr('electra_nb.tasks.tagger.encode_rows', lambda *args: (h,None,None))
+    monkeypatch.setattr('electra_nb.lab.tags.tagger.encode_rows', lambda *args: (h,None,None))
     mask,first = torch.from_numpy(z['in/chunk_labels_mask']).bool(),torch.from_numpy(z['in/chunk_labeled_positions']).long()
     out = model(torch.zeros(5, 24, dtype=torch.long), torch.full((5,), 24), torch.zeros(5, dtype=torch.long), first)
     close(out, z['out/logits'], 2e-5)

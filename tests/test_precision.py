@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 from electra_nb import finetune, open_run, plan, pretrain
 from electra_nb.core.tiny import tiny_text
 from electra_nb.objectives.table import objectives
-from electra_nb.training import precision
+from electra_nb.training import device as precision
 
 docs = [f'{d} {i}' for i in range(9) for d in tiny_text.split('\n\n')]
 kw = dict(corpus=docs, steps=12, bs=4, eval_every=6, eval_batches=2, log_every=1, save_every=1000, max_len=32, vocab_size=500, valid=.1, threads=1, device='cpu',

@@ -21,7 +21,7 @@ class Mark(Callback):
     def after_fit(self): open(self.file+os.environ['RANK'], 'w').close()
 '''
 alone = '''
-from electra_nb.training.processes import part_seed
+from electra_nb.lab.speed.processes import part_seed
 from fastai.callback.core import Callback
 import torch
 class DrawLikeTwo(Callback):

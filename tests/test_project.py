@@ -107,7 +107,7 @@ def test_names_are_defined():
         out = io.StringIO()
         check(py.read_text(), py.name, Reporter(out, out))
         side_effects = ('electra_nb.objectives.show','fastai.callback.progress','fastai.callback.hook',
-        'electra_nb.reports.rates')
+        'electra_nb.lab.reports.rules')
         assert [l for l in out.getvalue().splitlines() if not any(f"'{m}' imported but unused" in l for m in side_effects)]==[]
 
 def test_outputs_are_clean():

@@ -7,13 +7,13 @@ import pytest, torch
 from electra_nb.finetuning import finetune, load_data
 from electra_nb.model.hf import save_models
 from electra_nb.model.towers import get_models, sizes
-from electra_nb.tasks.final_text import answer_finder
-from electra_nb.tasks.kinds import kind_of
-from electra_nb.tasks.questions import QuestionRows
-from electra_nb.tasks.settings import FinetuneConfig
-from electra_nb.tasks.windows import Windows
+from electra_nb.lab.questions.spans import answer_finder
+from electra_nb.glue.kinds import kind_of
+from electra_nb.lab.questions.rows import QuestionRows
+from electra_nb.glue.tuning import FinetuneConfig
+from electra_nb.lab.questions.windows import Windows
 from electra_nb.text.tokenizer import load_tokenizer, tiny_tokenizer
-from electra_nb.text.vocabulary import special_tokens
+from electra_nb.text.tokenizer import special_tokens
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 

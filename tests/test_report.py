@@ -1,4 +1,4 @@
-"The report of real runs: stopped by a signal, finished, and looked at in a browser. The rest is in `reports.pages` and `reports.study_pages`."
+"The report of real runs: stopped by a signal, finished, and looked at in a browser. The rest is in `lab.reports.pages` and `lab.reports.study_pages`."
 import os, re, signal, socket, subprocess, sys, time
 from importlib.util import find_spec
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_command(run):
     "`electra_report` writes the same page again."
     before = (run/'report.html').read_text()
     (run/'report.html').unlink()
-    cli = "from electra_nb.reports.study_pages import cli; cli()"
+    cli = "from electra_nb.lab.reports.study_pages import cli; cli()"
     p = subprocess.run([sys.executable, '-c', cli, str(run)], capture_output=True, text=True)
     assert p.returncode==0 and p.stdout.strip()==str(run/'report.html'), p.stderr
     dated = lambda s: re.sub(r'electra_nb on [\d-]+', '', s)

@@ -7,15 +7,15 @@ import pytest, torch
 from safetensors.torch import load_file, save_file
 
 from electra_nb import finetune, pretrain
-from electra_nb.tasks.twin import load_classifier
-from electra_nb.tasks.encoders import load_encoder, random_encoder
+from electra_nb.glue.twin import load_classifier
+from electra_nb.glue.encoders import load_encoder, random_encoder
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.model.hf import load_models, save_models
 from electra_nb.core.tiny import tiny_text
 from electra_nb.text.tokenizer import tiny_tokenizer
 from electra_nb.text.tokenizer import load_tokenizer
 from electra_nb.text.reading import read_lines
-from electra_nb.zero_shot.closing import closing_words as pretraining_words
+from electra_nb.lab.scoring.probe import closing_words as pretraining_words
 
 root = Path(__file__).parent.parent
 forbidden = re.compile(r'\bpickle\b|\bdill\b|torch\.load\(|(?<![.\w])eval\(|(?<![.\w])exec\(|yaml\.load|allow_pickle|extractall|shell=True|os\.system|trust_remote_code=True'
@@ -109,7 +109,7 @@ def test_no_canary_from_models(home, tmp_path, kind):
     assert ('finetune' in said)==(kind not in sound), said
 
 hub = '''
-from electra_nb.tasks.encoders import load_encoder, random_encoder
+from electra_nb.glue.encoders import load_encoder, random_encoder
 from electra_nb.text.tokenizer import load_tokenizer
 load_encoder('some/sound')
 for f in (load_encoder,random_encoder,load_tokenizer):

@@ -53,7 +53,7 @@ def test_wrong_input_is_one_line(home):
 def test_untrained_model_guesses(home, name):
     "On 20 pairs of each phenomenon two models that were never trained are near one half."
     if not grammar.is_dir(): pytest.skip('no ../shared/data/grammar')
-    from electra_nb.zero_shot.pairs import evaluate_pairs, read_pairs
+    from electra_nb.lab.scoring.pairs import evaluate_pairs, read_pairs
     kept,seen = [],{}
     for p in read_pairs(grammar/f'{name}.jsonl.xz'):
         seen[p.phenomenon] = seen.get(p.phenomenon, 0)+1

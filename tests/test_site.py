@@ -108,7 +108,7 @@ def test_broken_link_is_refused():
     "A link that leads nowhere is named; one to a notebook leads to its page, one to a file to its source."
     links = Links([Notebook(nb) for nb in order])
     with pytest.raises(ValueError, match='nowhere.md'): links('see [this](nowhere.md)')
-    assert links('[masking](nbs/3_objectives/01_masking.ipynb)')=='[masking](/3_objectives/masking.ipynb)'
+    assert links('[masking](nbs/book/24_masking.ipynb)')=='[masking](/3_objectives/masking.ipynb)'
     assert links('[log](CHANGELOG.md)')=='log (`CHANGELOG.md`)'
     assert links('```\n`objectives.masking`\n```\n`objectives.masking`').split('\n')[1:]==['`objectives.masking`','```','[`objectives.masking`](/3_objectives/masking.ipynb)']
 
@@ -137,7 +137,7 @@ def test_names_are_documented(site):
     html = (site[0]/'3_objectives'/'rtd.html').read_text()
     assert 'id="electra_nb.objectives.rtd.MaskTokens"' in html and 'id="masktokens"' in html
     assert 'masking.html#electra_nb.objectives.masking.MaskConfig' in html
-    assert all(f'{f}</span>' in html for f in ('electra_nb/objectives/rtd.py','nbs/3_objectives/07_rtd.ipynb')) and '/blob/' not in html
+    assert all(f'{f}</span>' in html for f in ('electra_nb/objectives/rtd.py','nbs/book/26_rtd.ipynb')) and '/blob/' not in html
     assert '<math ' in html and r'\mathcal' not in re.sub(r'<annotation.*?</annotation>', '', html)
 
 def test_public_names_first(site):
@@ -191,7 +191,7 @@ def test_every_page(site, browser, width, scheme):
     context.close()
 
 @needs_browser
-@pytest.mark.parametrize('name', ['tutorials/own_text','8_reports/card','results'])
+@pytest.mark.parametrize('name', ['tutorials/own_text','lab/reports/card','results'])
 def test_current_page_in_sidebar(site, browser, name):
     "The navigation shows where the reader is, also on the last pages."
     page = browser.new_page(viewport=dict(width=1280, height=600))
@@ -258,7 +258,7 @@ def test_folded_options(site, browser):
     "Without scripts, on a phone, a click on a group of options shows their meaning, and the page stays as wide as the screen."
     context = browser.new_context(viewport=dict(width=390, height=900), java_script_enabled=False)
     page = context.new_page()
-    for name,group,option in (('5_pretraining/pretraining','Masking','keep_prob'),('7_study/finetuning','Optimizer','beta2')):
+    for name,group,option in (('book/pretraining','Masking','keep_prob'),('calls/finetuning','Optimizer','beta2')):
         page.goto(f'{site[1]}/{name}.html')
         details = page.locator('details.options', has=page.locator('summary', has_text=group))
         row = details.locator('tr', has=page.locator('td:first-child', has_text=option))
@@ -286,7 +286,7 @@ def test_token_pictures(site, browser, scheme):
     "Coloured tokens have a contrast of 4.5 (WCAG AA) and a sign that needs no colour."
     page = browser.new_page(color_scheme=scheme)
     kinds = {}
-    for name in ('3_objectives/show','3_objectives/rtd','5_pretraining/pretraining'):
+    for name in ('book/show','book/rtd','book/pretraining'):
         page.goto(f'{site[1]}/{name}.html')
         for kind,text,c in page.locator('.cell_output td span[title]').evaluate_all(contrast): kinds.setdefault(kind, []).append((text,c))
     assert set(kinds)=={'masked','replaced','same','detected','missed','alarm'}

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 from electra_nb.core.files import remembered_hash
-from electra_nb.text import examples, prepare as preparing
+from electra_nb.text import examples
+from electra_nb.text import prepare as preparing
 from electra_nb.text.corpus import get_corpus
 from electra_nb.text.examples import build_examples
 from electra_nb.text.packing import ExamplesConfig

@@ -1,4 +1,4 @@
-"Real trackers: one run is logged, and the dashboards on this machine show its curve. The rest is in `reports.tracking`."
+"Real trackers: one run is logged, and the dashboards on this machine show its curve. The rest is in `lab.reports.tracking`."
 import io, json, os, re, signal, sqlite3, subprocess, sys, time
 from importlib.util import find_spec
 from pathlib import Path
