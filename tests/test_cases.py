@@ -121,6 +121,7 @@ refused = {
     'many.csv':(table(text=texts*4, code=[f'{250+k%24}.{k%3+1}' for k in range(144)]),{},'regression=False'),
     'alone.csv':(table(token=[w for ws,_ in sentences for w in ws], label=[t for _,ts in sentences for t in ts]),{},'group the words into sentences'),
     'doccano.jsonl':('\n'.join(json.dumps(dict(text=t, label=[[0,4,'PER']])) for t in texts),{},'write words with tags'),
+    'nan.csv':(table(text=texts, mood=['nan','calm']*18),{},"the word 'nan' counts as none"),
     'nothing.csv':('',{},'is empty'),
     'nul.csv':(table(text=texts, mood=moods)+'\0\0\n',{},'NUL byte'),
     'odd.conll':('\n\n'.join(['Olga B-PER\nsings PERS\nloud O\nnow O']*30),{},"'PERS' is no tag of a span"),
@@ -175,7 +176,6 @@ said = {
     'width':(['ｃalm','calm','loud']*12,'differ only in capitals'),
     'joiner':(['cal\u200dm','calm','loud']*12,'differ only in capitals'),
     'None':(['None','calm']*18,"the word 'None' is read as a class"),
-    'nan':(['nan','calm']*18,"the word 'nan' is read as a class"),
     'rare':(['calm','loud']*17+['odd','calm'],"label 'odd' has one row, so none is held out"),
 }
 
