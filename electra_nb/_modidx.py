@@ -395,6 +395,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                         'electra_nb.glue.tables._as_dict': ('book/tables.html#_as_dict', 'electra_nb/glue/tables.py'),
                                         'electra_nb.glue.tables._class_names': ( 'book/tables.html#_class_names',
                                                                                  'electra_nb/glue/tables.py'),
+                                        'electra_nb.glue.tables._is_number': ('book/tables.html#_is_number', 'electra_nb/glue/tables.py'),
                                         'electra_nb.glue.tables._known': ('book/tables.html#_known', 'electra_nb/glue/tables.py'),
                                         'electra_nb.glue.tables.from_memory': ('book/tables.html#from_memory', 'electra_nb/glue/tables.py'),
                                         'electra_nb.glue.tables.name_labels': ('book/tables.html#name_labels', 'electra_nb/glue/tables.py'),

@@ -75,6 +75,10 @@ def test_near_spans(name, tmp_path, capsys):
     assert 'read as spans' in heard(capsys)
     assert own_rows(path, task.task).tags==task.splits['train'].tags
 
+def test_types_alone(tmp_path, capsys):
+    own_data(write(tmp_path/'types.conll', '\n\n'.join(f'Olga PER\nrows{k} O' for k in range(30))))
+    assert 'spans are written as B-PER' in heard(capsys)
+
 def long_rows(key): return [(key(i, j),w,t) for i,(ws,ts) in enumerate(sentences) for j,(w,t) in enumerate(zip(ws, ts))]
 
 tagged = {
@@ -84,6 +88,7 @@ tagged = {
     'blanks.csv':table(text=[' '.join(ws) for ws,_ in sentences], tags=[' '.join(ts) for _,ts in sentences]),
     'spelled.csv':table(words=[str(ws) for ws,_ in sentences], ner=[str(ts) for _,ts in sentences]),
     'numpy.csv':table(words=[str(np.array(ws)) for ws,_ in sentences], ner=[str(np.array(ts)) for _,ts in sentences]),
+    'half.jsonl':'\n'.join(json.dumps(dict(text=' '.join(ws), ner_tags=ts)) for ws,ts in sentences),
     'classes.csv':table(text=[' '.join(ws) for ws,_ in sentences], pos=[' '.join('NAME' if t[0]!='O' else 'REST' for t in ts) for _,ts in sentences]),
 }
 
@@ -119,8 +124,10 @@ refused = {
     'twice.csv':(table(text=texts, mood=moods)*2,{},'the first line comes again in row 37'),
     'codes.csv':(table(text=texts, code=['1.10','1.1','2.25','10.5']*9),{},'regression=True'),
     'many.csv':(table(text=texts*4, code=[f'{250+k%24}.{k%3+1}' for k in range(144)]),{},'regression=False'),
+    'floats.tsv':(''.join(f'{t}\t{i/7:.2f}\n' for i,t in enumerate(texts)),{},'no line of names'),
     'alone.csv':(table(token=[w for ws,_ in sentences for w in ws], label=[t for _,ts in sentences for t in ts]),{},'group the words into sentences'),
     'doccano.jsonl':('\n'.join(json.dumps(dict(text=t, label=[[0,4,'PER']])) for t in texts),{},'write words with tags'),
+    'nan.csv':(table(text=texts, mood=['nan','calm']*18),{},"the word 'nan' counts as none"),
     'nothing.csv':('',{},'is empty'),
     'nul.csv':(table(text=texts, mood=moods)+'\0\0\n',{},'NUL byte'),
     'odd.conll':('\n\n'.join(['Olga B-PER\nsings PERS\nloud O\nnow O']*30),{},"'PERS' is no tag of a span"),
@@ -175,7 +182,6 @@ said = {
     'width':(['ｃalm','calm','loud']*12,'differ only in capitals'),
     'joiner':(['cal\u200dm','calm','loud']*12,'differ only in capitals'),
     'None':(['None','calm']*18,"the word 'None' is read as a class"),
-    'nan':(['nan','calm']*18,"the word 'nan' is read as a class"),
     'rare':(['calm','loud']*17+['odd','calm'],"label 'odd' has one row, so none is held out"),
 }
 

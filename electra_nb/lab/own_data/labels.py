@@ -80,13 +80,14 @@ def choose_columns(
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #7efacf13
 def is_no_text(v): return not isinstance(v, str) or not v.strip() or is_blank(v)
-def is_empty(v): return is_null(v) or (isinstance(v, str) and is_no_text(v))
+def is_empty(v): return is_null(v) or (isinstance(v, str) and (v in ('nan','NaN') or is_no_text(v))) # pandas writes a missing value as a word
 
 def need_cells(table:Table, column:str, what:str) -> None:
     "Refuse empty cells; `what` they lack: 'text', 'label' or 'group'."
     missing = is_no_text if what=='text' else is_empty
     bad = [p for v,p in zip(table.columns[column], table.locations) if missing(v)]
-    if bad: raise ValueError(f"{bad[0]}: no {what} in column {column!r} ({len(bad)} such row(s) of {len(table)}): fill or delete them")
+    word = "; the word 'nan' counts as none" if any(isinstance(v, str) and v.lower()=='nan' for v in table.columns[column]) else ''
+    if bad: raise ValueError(f"{bad[0]}: no {what} in column {column!r} ({len(bad)} such row(s) of {len(table)}{word}): fill or delete them")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #4081d019
 # as pandas and NumPy write one into a .csv: of words, or of two numbers or more
@@ -174,7 +175,7 @@ def tell_labels(classes:tuple, name:str) -> None: # `name` is for the message
     for same in (s for s in seen.values() if len(s)>1):
         logger.warning(f"{name}: classes {' and '.join(map(ascii, same))} differ only in capitals, blanks or invisible signs: write one as the other")
     for c in classes:
-        if c.lower() in ('nan','null','none','na','n/a','<na>','#n/a'): logger.info(f"{name}: the word {c!r} is read as a class, not as a missing label")
+        if c.lower() in ('null','none','na','n/a','<na>','#n/a'): logger.info(f"{name}: the word {c!r} is read as a class, not as a missing label")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #e2cd7acc
 # by the number of labels, 3 for more

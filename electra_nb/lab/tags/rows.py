@@ -130,6 +130,10 @@ def as_sentences(
     "Tagged sentences, in whatever form a table has them."
     lists = {k:l for k,v in table.columns.items() if (l := _spelled(v))}
     if len(lists)>1: return replace(table, columns={**table.columns, **lists})
+    for t,tags in lists.items(): # beside a text with as many words
+        for w in [k for k,v in table.columns.items() if k!=t and all(isinstance(o, str) for o in v)]:
+            words = [_words(v, len(ts)) for v,ts in zip(table.columns[w], tags)]
+            if max(map(len, tags))>1 and all(len(ws)==len(ts) for ws,ts in zip(words, tags)): return replace(table, columns={w:words, t:tags})
     cells = tags_in_cells(table, text, label)
     return replace(table, columns={**table.columns, **cells}) if cells else word_rows(table, text, label)
 

@@ -95,6 +95,8 @@ def _task(table, words, tags, metric):
     refuse_odd_tag(lists, table.locations)
     if read_as: logger.info(f'{table.name}: {read_as}')
     spans = are_spans(lists)
+    if not spans and any('O' in ts for ts in lists):
+        logger.info(f"{table.name}: tags are word classes, although 'O' is one of them: spans are written as B-PER, I-PER and O")
     metrics = score_first(metric, _scores if spans else ('accuracy',), 'these tags')
     epochs,splits = 10. if len(table)<=6000 else 3.,{s:Split('', '') for s in ('train','dev')}
     return Task((words,), label=tags, kind='tag', metrics=metrics, epochs=epochs, scheme='BIO' if spans else '', splits=splits)
