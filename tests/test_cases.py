@@ -197,6 +197,14 @@ def test_one_class(capsys):
     assert 'hold one class' in heard(capsys)
     assert np.isnan(kind_of(task.task).score(task.splits['dev'], np.array([0,1]))['mcc'])
 
+def test_no_span(capsys):
+    "Without a span in the dev rows entity F1 is undefined, not 0."
+    words,tags = map(list, zip(*sentences))
+    task = own_data(dict(words=words, tags=tags), dev=dict(words=[['a','b']], tags=[['O','O']]))
+    kind = kind_of(task.task)
+    assert 'hold no span' in heard(capsys) and np.isnan(kind.score(task.splits['dev'], [np.array([2,2])])['entity_f1'])
+    assert kind.majority_baseline(task.splits['train'], task.splits['dev'])==0
+
 def test_frames():
     "Numbers as names of columns; cells that are arrays; rows as dictionaries."
     frame = pd.DataFrame({0:texts, 1:moods, 2:['x']*36})

@@ -207,10 +207,12 @@ def sums(self:Tag, metric:str, true:list, pred:list) -> np.ndarray: # (sentences
 # %% ../../../nbs/lab/tags/04_tag.ipynb #bdea5554
 @patch
 def score(self:Tag, rows:TagSplit, pred:list) -> dict: # name -> 0 to 100
-    "The metrics of the task, from the tags of the rows and ids of predicted ones."
+    "The metrics of the task, from the tags of the rows and ids of predicted ones; F1 of rows without a span is undefined."
     if any((p<0).any() for p in pred): return {m:math.nan for m in self.task.metrics}
     tags = [self.words_of(p) for p in pred]
-    return {m:float(ratio(self.sums(m, rows.tags, tags).sum(0))) for m in self.task.metrics}
+    scores = {m:float(ratio(self.sums(m, rows.tags, tags).sum(0))) for m in self.task.metrics}
+    if not self.task.scheme or any(t!='O' for ts in rows.tags for t in ts): return scores
+    return {m:math.nan if m.endswith('f1') else s for m,s in scores.items()}
 
 # %% ../../../nbs/lab/tags/04_tag.ipynb #6d93c156
 class TagMetric(Metric):
@@ -254,7 +256,8 @@ def majority_baseline(self:Tag, train:TagSplit, dev:TagSplit) -> float:
     known,other = commonest_tags(train)
     ids = {l:i for i,l in enumerate(self.names)}
     guesses = [np.array([ids[known.get(w, other)] for w in words]) for words in dev.words]
-    return self.score(dev, guesses)[self.task.metrics[0]]
+    s = self.score(dev, guesses)[self.task.metrics[0]]
+    return 0. if math.isnan(s) else s
 
 # %% ../../../nbs/lab/tags/04_tag.ipynb #67637186
 @patch

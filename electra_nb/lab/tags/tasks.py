@@ -135,6 +135,8 @@ def own_tag_task(
     if len({t for ts in splits['train'].tags for t in ts})<2:
         raise ValueError(f"{train.name}: all words have the same tag in {_place(tags)}, so there is nothing to learn: "
             "name another column with label=")
+    if task.scheme and not any(t!='O' for ts in splits['dev'].tags for t in ts):
+        logger.warning(f"{train.name}: the dev sentences hold no span, so entity F1 is undefined on them")
     data = TaskData(own_name(name or train.name, {**glue_tasks, **question_tasks, **tag_tasks}), Tag(task).settle(splits), splits)
     logger.info(_found(data, words, tags))
     return data
