@@ -20,7 +20,7 @@ from .text.corpus import Corpus
 from .text.prepare import prepare
 from .text.tokenizer import special_ids
 from .training.checkpoints import checkpoint_state, newest_checkpoint
-from .training.device import own_threads, processes, bf16_hint
+from .training.device import local_threads, rank_and_world_size, bf16_hint
 from .training.folder import note_end, open_run_folder, run_identity
 from .training.loop import pretrain_learner, train
 from fastai.basics import Learner
@@ -60,9 +60,9 @@ Run = namedtuple('Run', 'out size recipe corpus text learn done', defaults=(Fals
 
 def machine(run:Run) -> dict: # device, and threads of a CPU
     "What computes the steps."
-    n = processes()[1]
+    n = rank_and_world_size()[1]
     if run.learn.dls.device.type=='cuda': return dict(device=torch.cuda.get_device_name(), processes=n)
-    return dict(device='CPU', threads=own_threads(run.recipe.train) or torch.get_num_threads(), processes=n)
+    return dict(device='CPU', threads=local_threads(run.recipe.train) or torch.get_num_threads(), processes=n)
 
 # %% ../nbs/book/39_pretraining.ipynb #7b79cf4b
 def announce_machine(
@@ -124,7 +124,7 @@ def train_run(
     "Train, with all that looks on."
     cfg,before = run.recipe.train,torch.get_num_threads()
     try:
-        if cfg.threads: torch.set_num_threads(own_threads(cfg))
+        if cfg.threads: torch.set_num_threads(local_threads(cfg))
         cbs = [*cbs,*(cb for w in watching for cb in w.before(run))]
         return train(run.learn, run.out, run.text.tok, cfg, run.recipe.optim, max_hours, cbs, began)
     finally:
@@ -321,19 +321,19 @@ def pretrain(
     watching = [w(dict(size=size, log_with=log_with, probe=probe, began=began)) for w in watchers]
     cbs = check_callbacks(cbs)
     if out is not None: check_out(out, resume)
-    with engine.leading():
+    with engine.main_process():
         with interrupt_message(lambda: 'stopped while the text was prepared; the same call goes on from what is done'):
             found = get_corpus(corpus, text_column, whole_files)
             check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)
             if dry_run: return addition('dry_run')(size, recipe, found, tokenizer, device, options)
             out = run_folder(out, size, recipe, corpus, found, tokenizer)
-            with engine.first_goes_first():
+            with engine.main_process_first():
                 if engine.first: check_free(out, resume)
                 if engine.first: check_same(out, size, recipe, found)
                 text = prepare_text(recipe, found, tokenizer, out, cache)
             if recipe.train.hours: recipe = engine.share(lambda: addition('hours')(recipe, options, text, device, out, began))
             run = Run(out, size, recipe, found, text, build_learner(recipe, text, device))
-        if not engine.first: return engine.follow(run, cbs)
+        if not engine.first: return engine.train_worker(run, cbs)
         logger.info(describe_model(run.learn, text.tok))
         with folder_lock(out):
             run = run._replace(done=open_folder(run))

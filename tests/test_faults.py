@@ -260,7 +260,7 @@ def test_changed_text_is_refused(runs):
     rc,said = runs('changed', lr=1e-3)
     path.write_text(before)
     os.utime(path, ns=(stat.st_atime_ns,stat.st_mtime_ns))
-    assert rc==1 and 'corpus_fingerprint' in said and 'lr: there 0.002, asked for 0.001' in said, said
+    assert rc==1 and 'corpus_fingerprint' in said and 'lr: this run was started with 0.002, you passed 0.001' in said, said
     assert files=={p:p.stat().st_mtime_ns for p in files}
     assert runs('changed')[0]==0
     same(runs, 'changed')

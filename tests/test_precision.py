@@ -87,7 +87,7 @@ def test_refused(tmp_path, monkeypatch):
 def test_one_precision(tmp_path):
     "A run that was stopped does not go on in another precision."
     pretrain(**{**kw, 'steps':6}, out=tmp_path/'run')
-    with pytest.raises(ValueError, match="precision: there 'auto', asked for 'bf16'"): pretrain(**{**kw, 'steps':6}, precision='bf16', out=tmp_path/'run')
+    with pytest.raises(ValueError, match="precision: this run was started with 'auto', you passed 'bf16'"): pretrain(**{**kw, 'steps':6}, precision='bf16', out=tmp_path/'run')
 
 def test_hint(tmp_path, monkeypatch, caplog):
     "A new run says what it could gain, one that goes on does not, and no narrow one."

@@ -42,7 +42,7 @@ from .head import balanced_weights
 from .kinds import kind_of
 from .tasks import TaskData
 from .tuning import FinetuneConfig
-from ..training.device import LossesToHost, SmoothLoss, TableLearner, explain_memory, precision_cbs
+from ..training.device import LossesToHost, SmoothLoss, CachedDispatchLearner, explain_memory, precision_cbs
 from ..training.optim import ClipGrads, WarmupDecay, make_opt
 from ..training.progress import StepProgress, Steps
 from fastai.basics import DataLoaders, Learner, noop
@@ -107,7 +107,7 @@ def task_loss(kind, train:Features, cfg:FinetuneConfig):
     return loss
 
 # %% ../../nbs/book/49_learner.ipynb #8036463e
-class TaskLearner(TableLearner):
+class TaskLearner(CachedDispatchLearner):
     "A fastai `Learner` whose `predict` takes texts."
     def predict(self,
         item, # a text, or a pair of texts

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['checkpoint_steps', 'newest_checkpoint', 'remove_partial', 'prune_checkpoints', 'random_state', 'set_random_state',
-           'same_random', 'optimizer_state', 'set_optimizer_state', 'own_state', 'set_own_state', 'check_finite',
+           'fork_rng', 'optimizer_state', 'set_optimizer_state', 'own_state', 'set_own_state', 'check_finite',
            'checkpoint_bytes', 'save_checkpoint', 'checkpoint_state', 'load_towers', 'load_weights', 'load_checkpoint']
 
 # %% ../../nbs/book/29_checkpoints.ipynb #ccea67bd
@@ -78,7 +78,7 @@ def set_random_state(
 
 # %% ../../nbs/book/29_checkpoints.ipynb #dccbbe1f
 @contextmanager
-def same_random():
+def fork_rng():
     "Leave the random generators as they were, whatever is drawn inside."
     state = random_state()
     try: yield

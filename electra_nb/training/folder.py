@@ -42,7 +42,7 @@ def differences(
     "What keeps a run from being continued."
     def flat(d): return {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, **later, **constants(d['recipe'])}
     a,b = flat(there),flat(json.loads(json.dumps(asked)))
-    return [f'{k}: there {a.get(k)!r}, asked for {b.get(k)!r}' for k in {**a, **b} if a.get(k)!=b.get(k)]
+    return [f'{k}: this run was started with {a.get(k)!r}, you passed {b.get(k)!r}' for k in {**a, **b} if a.get(k)!=b.get(k)]
 
 # %% ../../nbs/book/37_folder.ipynb #39dbb7d3
 def default_out(

@@ -63,7 +63,7 @@ from ..objectives.contract import draw, probe_panels
 from ..objectives.table import objective_of
 from .nonfinite import tower_norms, trained_parts
 from ..core.messages import logger
-from .device import processes
+from .device import rank_and_world_size
 from .progress import orders
 from fastai.callback.core import Callback
 from fastai.learner import Recorder
@@ -173,7 +173,7 @@ def log_means(self:LogSteps) -> None:
     norms = {k:v.item() for k,v in tower_norms(trained_parts(self.learn.model), self.learn.clip_grads.norm).items()}
     self.learn.tower_losses.append((self.counted,{k:v for k,v in means.items() if k!='loss'}))
     batch,lr = batch_fingerprint(self.xb[0]),self.opt.hypers[-1]['lr']
-    times = dict(tokens_per_s=round(processes()[1]*tokens/took, 1), seconds=round(self.seconds, 1))
+    times = dict(tokens_per_s=round(rank_and_world_size()[1]*tokens/took, 1), seconds=round(self.seconds, 1))
     self.write(dict(step=self.counted, **means, grad_norm=norm, **norms, batch=batch, lr=lr, **times))
 
 # %% ../../nbs/book/34_log.ipynb #c7373ca2
@@ -263,7 +263,7 @@ def plot_towers(self:Recorder) -> ShownFigure:
 # %% ../../nbs/book/34_log.ipynb #af6025a7
 import numpy as np
 from array import array
-from .device import LossList
+from .device import LossBuffer
 from fastai.basics import Learner
 
 # %% ../../nbs/book/34_log.ipynb #1d5d70d3
@@ -317,7 +317,7 @@ def fill_recorder(
     if missing<=0 or not lines: return
     per_step = max(1, round(learn.steps.batches/max(1, learn.steps.done)))
     losses,lrs = (batch_values(lines, k, missing, per_step) for k in ('loss','lr'))
-    now,rec.losses = getattr(rec, 'losses', ()),LossList()
+    now,rec.losses = getattr(rec, 'losses', ()),LossBuffer()
     rec.losses.kept = array('f', [*losses,*now])
     rec.lrs = array('d', [*lrs,*getattr(rec, 'lrs', ())])
     rec.hps = dict(lr=rec.lrs)

@@ -123,11 +123,11 @@ class OneProcess:
     first = True # does this process decide and write?
     def join(self, recipe, dry_run:bool=False) -> None: "Meet the other processes, and refuse what they cannot share."
     def device(self, device:str=None) -> str: return device # of this process
-    def leading(self): return nullcontext() # inside, the others wait for what this one does
-    def first_goes_first(self): return nullcontext() # inside, the first is done before the others begin
+    def main_process(self): return nullcontext() # inside, the others wait for what this one does
+    def main_process_first(self): return nullcontext() # inside, the first is done before the others begin
     def share(self, make): return make() # what the first process makes, in all of them
     def callbacks(self, learn, state:dict, cfg:TrainConfig) -> list: return [] # for the training of the first process
-    def follow(self, run, cbs:list) -> Learner: "Train as a process that is not the first."
+    def train_worker(self, run, cbs:list) -> Learner: "Train as a process that is not the first."
 
 engines = [OneProcess()] # the last one is asked
 
@@ -229,7 +229,7 @@ from .optim import ClipGrads, OptimConfig, adam_args, tower_groups
 from .progress import Steps
 from .steps import TrainConfig, eval_interval
 from ..text.tokenizer import tokenizer_fingerprint
-from .device import LossesToHost, SmoothLoss, TableLearner, own_part, pick_device, processes, precision_cbs
+from .device import LossesToHost, SmoothLoss, CachedDispatchLearner, local_batch, pick_device, rank_and_world_size, precision_cbs
 import fastai.callback.schedule # chkstyle: ignore (gives `Learner` its `lr_find`)
 import fastai.callback.progress # chkstyle: ignore (gives `Learner` its bar, and `no_bar`)
 import fastai.callback.hook # chkstyle: ignore (gives `Learner` its `summary`)
@@ -275,13 +275,13 @@ def pretrain_loaders(
     device:torch.device, # where the batches go
 ) -> DataLoaders:
     "Batches of ids for training and evaluation."
-    bs,part = cfg.bs//cfg.accumulate,own_part(cfg)
+    bs,part = cfg.bs//cfg.accumulate,local_batch(cfg)
     n,unpad = eval_interval(cfg)*cfg.accumulate,speed.unpad(cfg, train, device)
     train_dl = ExamplesDL(train, bs, n, seed=cfg.seed, device=device, unpad=unpad, part=part)
     return DataLoaders(train_dl, ExamplesDL(valid, bs, cfg.eval_batches, shuffle=False, device=device), device=device)
 
 # %% ../../nbs/book/36_loop.ipynb #4fe57ace
-class PretrainLearner(TableLearner):
+class PretrainLearner(CachedDispatchLearner):
     "A `Learner` for text without labels."
     n_labels = 0
     def __repr__(self):
@@ -317,7 +317,7 @@ def pretrain_learner(
     device = torch.device(pick_device(device, cfg.precision))
     dls,args = pretrain_loaders(train, valid, cfg, device),objective(towers, tok)
     args['cbs'] += [Steps(),ClipGrads(optim.clip),LossesToHost(),*precision_cbs(cfg.precision, device),*speed.callbacks(cfg, device)]
-    if cfg.accumulate>1: args['cbs'].append(GradientAccumulation(cfg.bs//processes()[1]))
+    if cfg.accumulate>1: args['cbs'].append(GradientAccumulation(cfg.bs//rank_and_world_size()[1]))
     args['model'].to(device)
     args = {**args, **adam_args(optim), 'splitter':partial(tower_groups, cfg=cfg)}
     learn = PretrainLearner(dls, **args)
@@ -326,7 +326,7 @@ def pretrain_learner(
 
 # %% ../../nbs/book/36_loop.ipynb #5a1dc0de
 def describe_model(
-    learn:TableLearner, # from `pretrain_learner`
+    learn:CachedDispatchLearner, # from `pretrain_learner`
     tok, # its tokenizer
 ) -> str: # one line
     "The towers and their sizes; what a tower shares is counted with the encoder."

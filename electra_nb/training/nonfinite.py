@@ -125,5 +125,5 @@ def describe_bad_batch(
     where = f"the loss of the {towers}" if towers else "the gradient (the losses were finite)"
     kept = 'the batch' if towers or b['batches']==1 else f"the last of the {b['batches']} batches of this step"
     norm = b['losses'].get('grad_norm')
-    return (f"{where} ceased to be a finite number in step {b['step']}, at lr {b['lr']:.2g}, with a gradient norm of {norm}; {kept} "
+    return (f"{where} became non-finite at step {b['step']}, at lr {b['lr']:.2g}, with a gradient norm of {norm}; {kept} "
         "is kept in bad_batch/")

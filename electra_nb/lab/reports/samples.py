@@ -12,7 +12,7 @@ from ...core.files import atomic_file, explain_oserror
 from ...objectives.show import look
 from .elements import remark, section
 from .run_folder import RunFolder
-from ...training.checkpoints import same_random
+from ...training.checkpoints import fork_rng
 from ...training.log import read_log
 from ...training.progress import orders
 from fastai.callback.core import Callback
@@ -29,7 +29,7 @@ def sample_line(
     "Corrupt two held-out texts with the generator of this moment."
     examples,tok = learn.dls.valid.examples,learn.mask_tokens.tok
     at = sorted({0,len(examples)//2})
-    with same_random():
+    with fork_rng():
         torch.manual_seed(seed)
         xb,out = look(learn, examples.batch(at))
     texts = [out.rows(tok, xb, i, verdict=True) for i in range(len(at))]

@@ -11,7 +11,7 @@ import os
 from accelerate.tracking import LOGGER_TYPE_TO_CLASS, GeneralTracker
 from accelerate.utils import LoggerType
 from contextlib import contextmanager, redirect_stdout
-from ...training.checkpoints import same_random
+from ...training.checkpoints import fork_rng
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
@@ -111,7 +111,7 @@ def visit(
     new = {k:v for k,v in wanted.items() if k not in os.environ}
     os.environ.update(new)
     try:
-        with same_random(), redirect_stdout(StringIO()): yield
+        with fork_rng(), redirect_stdout(StringIO()): yield
     finally:
         for k in new: os.environ.pop(k, None)
 

@@ -14,7 +14,7 @@ from ...model.hf import load_tower
 from ...model.init import init_paper
 from ...recipe import stored_recipe
 from ...glue.encoders import encoder_config, encoder_tokenizer, find_encoder, run_of
-from ...training.checkpoints import same_random
+from ...training.checkpoints import fork_rng
 from ...training.device import pick_device
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
@@ -149,7 +149,7 @@ def untrained(
 ) -> Scorer: # with another tower
     "The model as it was before its training."
     cfg,path = scorer.tower.config,run_of(Path(source).expanduser())/'recipe.json'
-    with same_random():
+    with fork_rng():
         torch.manual_seed(seed)
         tower = type(scorer.tower)(cfg)
         init_paper(tower)

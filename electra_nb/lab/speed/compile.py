@@ -10,9 +10,9 @@ __all__ = ['forward_and_loss', 'Once', 'same_tensors', 'compile_functions', 'com
 import torch
 from collections.abc import Callable
 from ...core.messages import logger
-from ...training.checkpoints import same_random
+from ...training.checkpoints import fork_rng
 from ...text.rows import packing_stats
-from ...training.device import processes
+from ...training.device import rank_and_world_size
 from ...training.optim import ClipGrads, ElectraAdam, adam_inputs, clip_and_adam
 from ...training.progress import orders
 from ...training.steps import TrainConfig
@@ -94,7 +94,7 @@ def trial(
 ) -> None:
     "Compile for the shapes of a batch."
     params = [p for p in model.parameters() if p.requires_grad]
-    with same_random(), torch._dynamo.config.patch(recompile_limit=64):
+    with fork_rng(), torch._dynamo.config.patch(recompile_limit=64):
         for _ in range(2 if params[0].is_cuda else 1):
             _,loss = compute(f, model, *args)
             with torch.autocast(loss.device.type, enabled=False): torch.autograd.grad(loss, params, allow_unused=True)
@@ -193,4 +193,4 @@ def unpad_multiple(
     cpu = device.type=='cpu'
     pays = cpu and not cfg.compile and packing_stats(train)['padding']>1/8
     if not (pays if cfg.unpad is None else cfg.unpad): return 0
-    return 1 if cpu and not cfg.compile else train.max_len*max(1, cfg.bs//cfg.accumulate//processes()[1]//32)
+    return 1 if cpu and not cfg.compile else train.max_len*max(1, cfg.bs//cfg.accumulate//rank_and_world_size()[1]//32)

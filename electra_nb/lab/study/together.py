@@ -10,7 +10,7 @@ __all__ = ['task_shares', 'JointDL', 'JointModel', 'JointLoss', 'fit_together', 
 import numpy as np
 from ...glue.learner import n_task_steps, train_steps, training_args
 from ...glue.tuning import FinetuneConfig
-from ...training.device import SmoothLoss, TableLearner
+from ...training.device import SmoothLoss, CachedDispatchLearner
 from fastai.basics import DataLoaders
 from torch import nn
 
@@ -79,7 +79,7 @@ def fit_together(
     dls,steps = [l.dls.train for l in learners],sum(n_task_steps(l, cfg) for l in learners)
     model,dl = JointModel([l.model for l in learners]),JointDL(dls, steps, seed, power)
     loss = JointLoss(model, [l.loss_func for l in learners])
-    learn = TableLearner(DataLoaders(dl, dl, device=dl.device), model, loss_func=loss, **training_args(cfg, dl.device))
+    learn = CachedDispatchLearner(DataLoaders(dl, dl, device=dl.device), model, loss_func=loss, **training_args(cfg, dl.device))
     learn.recorder.smooth_loss = SmoothLoss()
     fitted = train_steps(learn, cfg, steps, bar)
     for own in dls: own.n_batches = own.per_pass
