@@ -11,10 +11,10 @@ import re
 from dataclasses import replace
 from ...core.messages import logger
 from .rows import read_conll, read_conllu, as_sentences, list_column, list_columns
-from ...glue.tasks import tasks as glue_tasks, own_name, score_first, Split, split_sizes, Task, TaskData
+from ...glue.tasks import own_name, score_first, Split, split_sizes, Task, TaskData
 from ...glue.splits import check_valid, refuse_idle
 from .spans import are_spans, as_spans, refuse_odd_tag
-from ..questions.squad import question_tasks
+from ...glue.kinds import known_tasks
 from ...glue.tables import from_memory, need_columns, Table
 from .tag import Tag
 
@@ -135,7 +135,7 @@ def own_tag_task(
     if len({t for ts in splits['train'].tags for t in ts})<2:
         raise ValueError(f"{train.name}: all words have the same tag in {_place(tags)}, so there is nothing to learn: "
             "name another column with label=")
-    data = TaskData(own_name(name or train.name, {**glue_tasks, **question_tasks, **tag_tasks}), Tag(task).settle(splits), splits)
+    data = TaskData(own_name(name or train.name, known_tasks()), Tag(task).settle(splits), splits)
     logger.info(_found(data, words, tags))
     return data
 
