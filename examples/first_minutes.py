@@ -14,7 +14,7 @@ from electra_nb.core.files import atomic_file
 from electra_nb.lab.own_data.builtin import library_task, word_order_task
 from electra_nb.glue.encoders import encoder_tokenizer, load_encoder, random_encoder
 from electra_nb.glue.learner import dev_predictions, fit_task, task_features, task_learner
-from electra_nb.glue.tuning import FinetuneConfig
+from electra_nb.glue.learner import FinetuneConfig
 from electra_nb.training.folder import versions
 from paper_tables import add_line, last_evaluation
 from pathlib import Path

@@ -13,7 +13,7 @@ from electra_nb.glue.encoders import encoder_tokenizer, load_encoder, random_enc
 from electra_nb.glue.kinds import kind_of
 from electra_nb.glue.learner import dev_predictions, fit_task, task_features, task_learner
 from electra_nb.glue.loading import load_files
-from electra_nb.glue.tuning import finetune_config
+from electra_nb.glue.learner import finetune_config
 from electra_nb.training.folder import versions
 from paper_tables import add_line, sentence_task
 from pathlib import Path

@@ -21,7 +21,7 @@ from electra_nb.glue.kinds import kind_of
 from electra_nb.lab.own_data.labels import table_task
 from electra_nb.glue.learner import dev_predictions, fit_task, task_features, task_learner
 from electra_nb.glue.loading import load_files
-from electra_nb.glue.tuning import finetune_config
+from electra_nb.glue.learner import finetune_config
 from electra_nb.text.reading import read_lines
 from electra_nb.training.folder import versions
 from electra_nb.lab.scoring.pairs import pair_wins, read_pairs

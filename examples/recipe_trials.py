@@ -21,7 +21,7 @@ from electra_nb.lab.own_data.builtin import word_order_task
 from electra_nb.glue.kinds import kind_of
 from electra_nb.glue.learner import dev_predictions, fit_task, task_features, task_learner
 from electra_nb.glue.loading import load_files
-from electra_nb.glue.tuning import finetune_config
+from electra_nb.glue.learner import finetune_config
 from electra_nb.text.batches import token_positions
 from electra_nb.text.tokenizer import load_tokenizer
 from electra_nb.lab.planning.clock import StepClock, measure_step, random_learner

@@ -19,7 +19,7 @@ from electra_nb.objectives.table import objectives
 from electra_nb.recipe import make_recipe
 from electra_nb.pretraining import build_learner, prepare_text
 from electra_nb.glue.learner import task_features, task_learner
-from electra_nb.glue.tuning import finetune_config
+from electra_nb.glue.learner import finetune_config
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.text.corpus import get_corpus
 from electra_nb.text.tokenizer import tiny_tokenizer

@@ -10,7 +10,7 @@ from electra_nb.model.towers import get_models, sizes
 from electra_nb.lab.questions.spans import answer_finder
 from electra_nb.glue.kinds import kind_of
 from electra_nb.lab.questions.rows import QuestionRows
-from electra_nb.glue.tuning import FinetuneConfig
+from electra_nb.glue.learner import FinetuneConfig
 from electra_nb.lab.questions.windows import Windows
 from electra_nb.text.tokenizer import load_tokenizer, tiny_tokenizer
 from electra_nb.text.tokenizer import special_tokens

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['poolings', 'mean_pool', 'check_width', 'mean_layer', 'dense', 'encode_rows', 'Classifier', 'TaskLoss',
-           'balanced_weights']
+           'balanced_weights', 'LabelConfig']
 
 # %% ../../nbs/book/42_head.ipynb #ccf4493f
 import torch
@@ -53,6 +53,8 @@ def mean_layer(
 
 # %% ../../nbs/book/42_head.ipynb #c7bbcbc9
 import torch.nn.functional as F
+from dataclasses import dataclass
+from ..core.settings import Settings
 from ..model.families import encode, without_padding
 from ..model.forward import length_masks
 from .tasks import Task
@@ -107,7 +109,7 @@ class TaskLoss:
     "Mean loss of a batch, and what outputs mean."
     def __init__(self,
         task:Task, # its labels or its scale
-        weights:Tensor=None, # (n labels,) how much a row of each label counts; None: all the same
+        weights:Tensor=None, # (n labels,) how much a row of each label counts in the mean; None: all the same
     ):
         self.classes,self.weights,self.reduction = bool(task.labels),weights,'mean'
         self.low,self.high = task.scale
@@ -115,11 +117,13 @@ class TaskLoss:
     def __call__(self,
         out:Tensor, # (bs, n_out) outputs of the model
         y:Tensor, # (bs,) label ids or scores
-    ) -> Tensor: # 0-dimensional, or (bs,) with `reduction='none'`
-        weights = None if self.weights is None else self.weights.to(out.device)
-        if self.classes: return F.cross_entropy(out.float(), y, weights, reduction=self.reduction)
-        target = (y.float()-self.low)/(self.high-self.low)
-        return F.mse_loss(out.float()[:,0], target, reduction=self.reduction)
+    ) -> Tensor: # 0-dimensional; with `reduction='none'` (bs,), without weights
+        if not self.classes:
+            target = (y.float()-self.low)/(self.high-self.low)
+            return F.mse_loss(out.float()[:,0], target, reduction=self.reduction)
+        losses = F.cross_entropy(out.float(), y, reduction='none')
+        if self.reduction=='none': return losses
+        return losses.mean() if self.weights is None else (losses*self.weights.to(out.device)[y]).mean()
 
     def activation(self, out):
         "Probabilities (bs, n_out), or scores (bs,)."
@@ -135,3 +139,11 @@ def balanced_weights(
 ) -> Tensor: # (n_labels,) with mean 1 over the targets
     "Weights with which every label counts the same."
     return counts.sum()/((counts>0).sum()*counts.clamp(min=1)).float()
+
+# %% ../../nbs/book/42_head.ipynb #28fd6532
+@dataclass(frozen=True)
+class LabelConfig(Settings):
+    "How labels are learned."
+    class_weights:str=None # 'balanced': rows of rare labels count more in the loss, so that each label counts the same; None: each row does
+    ranges = dict(class_weights=('balanced',))
+    narrow = {} # other defaults in encoders narrower than those of the paper

@@ -14,8 +14,7 @@ from .measure import interleave, speedups, unsteady
 from ...glue.features import Features
 from ...glue.kinds import kind_of
 from ...glue.tasks import TaskData
-from ...glue.tuning import FinetuneConfig
-from ...glue.learner import fit_task, task_learner
+from ...glue.learner import FinetuneConfig, fit_task, task_learner
 from ...training.folder import versions
 from functools import partial
 from transformers import DataCollatorWithPadding, ElectraForSequenceClassification, Trainer, TrainingArguments

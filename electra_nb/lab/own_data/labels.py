@@ -12,11 +12,10 @@ import numpy as np, pandas as pd, re, regex
 from collections import Counter
 from dataclasses import replace
 from ...core.messages import logger
-from ...glue.classify import label_words
+from ...glue.classify import Classify, label_words
 from ...glue.splits import check_valid, seen_label, split_rows
-from ...glue.kinds import kind_of
+from ...glue.kinds import known_tasks
 from ...glue.tasks import own_name, score_first, Split, split_sizes, Task, TaskData, TextSplit
-from ...glue.task_table import tasks
 from ...glue.tables import label_names, need_columns, read_table, Table, text_names
 from ...text.reading import is_blank, is_null
 
@@ -220,7 +219,7 @@ def table_rows(
         if c not in table.columns:
             raise ValueError(f"{table.name}: no column {c!r}, as in the training rows; columns there: {', '.join(table.columns)}")
         need_cells(table, c, 'label' if c==task.label else 'text')
-    kind = kind_of(task)
+    kind = Classify(task)
     return (kind.any_scale if any_scale else kind).read(table)
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #c2f4c54d
@@ -288,6 +287,6 @@ def table_task(
     if task.labels:
         tell_labels(task.labels, tables['train'].name)
         tell_lacks(task, splits)
-    data = TaskData(own_name(name or tables['train'].name, tasks), task, splits)
+    data = TaskData(own_name(name or tables['train'].name, known_tasks()), task, splits)
     logger.info(_found(data))
     return data

@@ -8,7 +8,6 @@ __all__ = ['cli', 'data_table', 'median_tiles', 'failure_notes', 'score_figures'
 
 # %% ../../../nbs/lab/reports/12_study_pages.ipynb #e52847ea
 import pandas as pd
-from dataclasses import asdict
 from datetime import date
 from ...commands import Command
 from ...core.messages import logger
@@ -19,8 +18,9 @@ from .run_folder import newest_folder
 from ..study.statistics import compare, groups, paper_table, plot_scores, summarize
 from ..study.folder import read_ledger
 from ..study.study import saved_task
-from ...glue.kinds import kind_of
-from ...glue.tuning import FinetuneConfig
+from ...core.settings import settings
+from ..kinds import kind_of, kinds
+from ...glue.learner import FinetuneConfig, flat_settings
 from fastcore.xml import Code, Div, Figure, Footer, P, Pre, Small
 from pathlib import Path
 
@@ -90,7 +90,8 @@ def study_numbers(
     lines:list, # of the ledger
 ):
     "Constants, runs, time and machine."
-    own,usual = study.get('recipe') or {},asdict(FinetuneConfig())
+    own,usual = study.get('recipe') or {},flat_settings(FinetuneConfig())
+    for kind in kinds.values(): usual.update(settings(kind.settings()))
     changes = [(k, f'{v} (usually {usual[k]})') for k,v in own.items() if k in usual and v!=usual[k]]
     constants = section('Constants', rows(changes) if changes else P('The usual ones.'), folded('All constants', rows(own.items())))
     ledger = pd.DataFrame(lines).reindex(columns=['task','start','seed','score','failure','steps','seconds'])
@@ -123,7 +124,7 @@ def use_lines(
     by_task = {name:(path,kind_of(task),cfg) for path,name,task,cfg in saved}
     lines = ['from electra_nb import Study','',f'study = Study({str(folder)!r})']
     lines += [f'study.predict([{kind.example}], {name!r})' for name,(_,kind,_) in by_task.items()]
-    own = [line for path,kind,cfg in by_task.values() for line in kind.use(path, cfg)]
+    own = [line for path,kind,cfg in by_task.values() for line in kind.use(path, cfg.own)]
     return '\n'.join([*lines,'','# or with the folder of a model alone',*dict.fromkeys(own)])
 
 # %% ../../../nbs/lab/reports/12_study_pages.ipynb #08da0ebd

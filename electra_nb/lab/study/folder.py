@@ -12,23 +12,18 @@ import json, math, numpy as np, os, pandas as pd, shutil
 from copy import deepcopy
 from dataclasses import asdict
 from ...core.files import atomic_file, explain_oserror, read_json, read_objects
-from ...glue.kinds import kind_of
+from ..kinds import kind_of
 from ...glue.tasks import Task, TaskData
-from ...glue.tuning import FinetuneConfig
+from ...glue.learner import settings_from
 from ...text.tokenizer import text_backend
 from pathlib import Path
 from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #60f28d0a
-# settings that came later, and what holds for a study without them
-_later = dict(sparse_norm=False, class_weights=None, reinit_layers=0, word_types=1, doc_stride=128, max_question=64, head='joint',
-    n_best=20, max_answer=30, no_answer_above=-2.75, together=[])
-
 def _flat(identity):
     "What must not differ, by name."
-    identity = {**_later, **identity, **identity.get('recipe', {})}
-    return {k:v for k,v in identity.items() if k not in ('recipe','threads','model')}
+    return {k:v for k,v in {**identity, **identity.get('recipe', {})}.items() if k not in ('recipe','threads','model')}
 
 def open_study(
     out:Path, # folder, new or with a study
@@ -39,9 +34,12 @@ def open_study(
     path,identity = out/'study.json',json.loads(json.dumps(identity))
     if out.exists() and not out.is_dir(): raise ValueError(f"out={str(out)!r} is a file: name a folder")
     if path.exists():
-        there,asked = _flat(read_json(path)),_flat(identity)
-        diff = [f'{k}: there {there.get(k)!r}, asked for {asked.get(k)!r}' for k in {**there, **asked} if there.get(k)!=asked.get(k)]
+        known = read_json(path)
+        there,asked = _flat(known),_flat(identity)
+        diff = [f'{k}: there {there[k]!r}, asked for {asked[k]!r}' for k in there if k in asked and there[k]!=asked[k]]
         if diff: raise ValueError(f"{out} holds a study of another kind; pass another out=. Differences:\n  "+'\n  '.join(diff))
+        more = {**identity, **known, 'recipe':{**identity.get('recipe', {}), **known.get('recipe', {})}} # of another kind of tasks
+        if write and more!=known: atomic_file(path, json.dumps(more, indent=1))
     elif out.exists() and any(p.name[0]!='.' for p in out.iterdir()):
         raise ValueError(f"out={str(out)!r} has other things in it and is no study: name a new or empty folder")
     elif write:
@@ -222,7 +220,7 @@ def model_page(
     return _page.format(task=r['task'], model=r.get('model', 'an encoder'), start=r['start'], seed=r['seed'],
         hub=f'pipeline_tag: {kind.pipeline}\n' if kind.pipeline else '', mark=r.get('rows', 'unknown'),
         answers=f"Its labels: {', '.join(kind.names[:50])}." if kind.names else '',
-        use='\n'.join(kind.use(folder, FinetuneConfig(**r['recipe']))), rows=', '.join(f'{n:,} {s}' for s,n in r.get('n', {}).items()) or 'unknown',
+        use='\n'.join(kind.use(folder, settings_from(kind, r['recipe']).own)), rows=', '.join(f'{n:,} {s}' for s,n in r.get('n', {}).items()) or 'unknown',
         metrics=' | '.join(metrics), lines='---|'*len(metrics), scores='\n'.join(rows))
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #0d4293c7

@@ -12,13 +12,12 @@ from collections import deque, namedtuple
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import datetime, timezone
 from ...core.messages import quiet
 from .folder import write_predictions
 from ...glue.encoders import load_encoder, random_encoder, restart_layers
 from ...glue.tasks import TaskData
-from ...glue.learner import TaskLearner, dev_predictions, fit_task, task_learner
+from ...glue.learner import TaskLearner, dev_predictions, fit_task, flat_settings, task_learner
 from ...training.folder import versions
 from itertools import islice
 from joblib.externals.loky import ProcessPoolExecutor
@@ -86,7 +85,7 @@ def ledger_line(
     device = torch.cuda.get_device_name() if work.device=='cuda' else 'CPU'
     init_from = '' if job.init in ('pretrained','random') else job.init
     date = datetime.now(timezone.utc).strftime('%Y-%m-%d %H:%M')
-    return {**line, 'init_from':init_from, 'recipe':asdict(work.cfg), 'device':device, 'versions':versions(), 'date':date}
+    return {**line, 'init_from':init_from, 'recipe':flat_settings(work.cfg), 'device':device, 'versions':versions(), 'date':date}
 
 def do_job(job:Job, work:Work, bar:bool=True) -> tuple: # line of the ledger, `Classifier`
     "One run, from the encoder to the scores."
@@ -171,16 +170,15 @@ def do_jobs(
 # %% ../../../nbs/lab/study/05_runs.ipynb #4e487526
 import shutil, torch
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from ...core.messages import interrupt_message, logger, shell_word
 from ...core.files import folder_lock
 from .folder import append_line, best_seeds, check_rows, open_study, prune_models, read_ledger, run_name, save_best
 from .study import saved_task, Study, write_answers
 from ...glue.encoders import encoder_config, find_encoder
-from ...glue.kinds import kind_of
+from ..kinds import kind_of
 from ...glue.tasks import TaskData
-from ...glue.tuning import FinetuneConfig
-from ...glue.learner import task_features
+from ...glue.learner import FinetuneConfig, task_features
 from pathlib import Path
 from torch import nn
 from transformers import PreTrainedTokenizerFast
@@ -199,6 +197,7 @@ class Plan:
     keep:int=1 # best models of each task to keep
     device:str='cpu' # 'cpu' or 'cuda'
     at_once:int=1 # runs at the same time
+    parts:dict=field(default_factory=dict) # key of `kinds` -> settings that only this kind has; none: those of `cfg`
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #808be265
 def _first_model(task, start, before, out, lines):
@@ -230,7 +229,8 @@ def missing_jobs(data:TaskData, plan:Plan) -> list: # `Job`s
 def _task_config(task, plan):
     "The constants of a task."
     positions = encoder_config(find_encoder(plan.source)).max_position_embeddings
-    cfg = replace(plan.cfg, max_len=plan.cfg.max_len or min(task.max_len, positions))
+    own = plan.parts.get(task.kind, plan.cfg.own)
+    cfg = replace(plan.cfg, max_len=plan.cfg.max_len or min(task.max_len, positions), own=own)
     lr = task.intermediate_lr if plan.identity['mnli_first'] else None
     return cfg if lr is None else replace(cfg, lr=lr)
 
@@ -364,5 +364,5 @@ def closing_words(study:Study) -> str:
     _,task,cfg = saved_task(best)
     kind = kind_of(task)
     answer = f'from electra_nb import Study; print(Study({str(out)!r}).predict([{kind.example}], {names[0]!r}))'
-    commands = [f"  python -c {shell_word(code)}" for code in (answer,'; '.join(kind.use(best, cfg)))]
+    commands = [f"  python -c {shell_word(code)}" for code in (answer,'; '.join(kind.use(best, cfg.own)))]
     return f'{report}, {where}.\nNext, predict for texts of your own, here or wherever the folder of the model goes:\n'+'\n'.join(commands)

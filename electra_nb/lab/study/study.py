@@ -9,7 +9,7 @@ __all__ = ['official_files', 'saved_task', 'predict_rows', 'answer', 'answer_fil
 # %% ../../../nbs/lab/study/04_study.ipynb #8d1be60b
 import numpy as np, pandas as pd, torch
 from ...glue.features import FeaturesDL
-from ...glue.tuning import FinetuneConfig
+from ...glue.learner import settings_from
 from fastai.torch_core import nested_reorder, to_concat, to_cpu
 from pathlib import Path
 
@@ -20,7 +20,8 @@ def saved_task(
     "What a saved model was trained for, and with which constants."
     about = read_json(Path(folder)/'task.json', ('name','task','max_len'))
     fields = {k:tuple(v) if isinstance(v, list) else v for k,v in about['task'].items()}
-    return about['name'],Task(**fields),FinetuneConfig(**{**about.get('recipe', {}), 'max_len':about['max_len']})
+    task = Task(**fields)
+    return about['name'],task,settings_from(kind_of(task), {**about.get('recipe', {}), 'max_len':about['max_len']})
 
 # %% ../../../nbs/lab/study/04_study.ipynb #e8093472
 @torch.inference_mode()
@@ -34,7 +35,7 @@ def predict_rows(
     _,task,cfg = saved_task(folder)
     kind = kind_of(task)
     with quiet_hf(): tok = encoder_tokenizer(folder) # transformers does not know the type of a model with the paper's head for answers
-    feats = kind.features(rows, tok, cfg)
+    feats = kind.features(rows, tok, cfg.max_len, cfg.own)
     if feats.n_cut:
         logger.info(f"{feats.n_cut:,} of {len(feats):,} texts are longer than the {cfg.max_len} ids that this model reads, and are cut")
     dl = FeaturesDL(feats, bs, shuffle=False, device=device)
@@ -58,6 +59,7 @@ def answer(
 import io, json, zipfile
 import numpy as np
 from ...core.files import atomic_file
+from ...glue.classify import allows, submission_words
 from ...glue.tasks import tasks, Task, TaskData
 from pathlib import Path
 
@@ -67,7 +69,7 @@ def answer_file(
     pred:np.ndarray, # (n,) label ids, or scores
 ) -> str: # tab-separated
     "Predictions in the form of a submission."
-    return 'index\tprediction\n'+''.join(f'{i}\t{w}\n' for i,w in enumerate(kind_of(task).submission(pred)))
+    return 'index\tprediction\n'+''.join(f'{i}\t{w}\n' for i,w in enumerate(submission_words(task, pred)))
 
 # %% ../../../nbs/lab/study/04_study.ipynb #19ba6f8c
 def write_answers(
@@ -102,12 +104,12 @@ def check_answers(
 ) -> None:
     "Refuse a file that the server would refuse."
     key,n = official_files[name]
-    kind,(head,*rows) = kind_of(tasks[key]),text.splitlines()
+    head,*rows = text.splitlines()
     if head!='index\tprediction': raise ValueError(f"{name}: the first line is {head!r}, not index and prediction")
     if len(rows)!=n: raise ValueError(f"{name} has {len(rows):,} rows, the official test set has {n:,}")
     for i,row in enumerate(rows):
         index,_,word = row.partition('\t')
-        if index!=str(i) or not kind.allows(word): raise ValueError(f"{name}: row {i} is {row!r}")
+        if index!=str(i) or not allows(tasks[key], word): raise ValueError(f"{name}: row {i} is {row!r}")
 
 # %% ../../../nbs/lab/study/04_study.ipynb #ffe689d3
 def write_submission(
@@ -137,7 +139,7 @@ from ...model.hf import quiet_hf
 from .folder import read_ledger
 from .statistics import compare as _compare, is_random, paper_table, plot_scores, summarize
 from ...glue.encoders import encoder_tokenizer
-from ...glue.kinds import kind_of
+from ..kinds import kind_of
 from ...glue.tasks import TaskData
 from ...glue.loading import in_layout, load_task, read_split
 from ..own_data.data import own_rows, tell_overlap

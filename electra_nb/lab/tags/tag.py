@@ -75,12 +75,13 @@ import math, numpy as np, pandas as pd, re, torch
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from ...core.messages import logger
-from ...glue.splits import dev_split, text_core
+from ...glue.head import balanced_weights
+from ...glue.splits import dev_split, refuse_idle, text_core
 from ...glue.tasks import Task
 from .spans import as_spans, clean_spans, n_loose, parts, span_tags, tag_spans
 from ...glue.tables import Table
 from .rows import check_known, list_column, TagSplit, word_lists
-from .tagger import TagFeatures, Tagger, TagLoss, tagger_twin
+from .tagger import TagConfig, TagFeatures, Tagger, TagLoss, tagger_twin
 from ...glue.twin import load_head, pipeline_lines, save_head
 from fastai.metrics import Metric
 from fastcore.basics import patch
@@ -91,6 +92,8 @@ from html import escape
 class Tag:
     "A tag for each word of a sentence."
     task:Task
+    title,settings = 'words with tags',TagConfig
+    layout = tasks = own = None # `lab.kinds` has them
     pipeline,example = 'token-classification',"'A sentence.'"
 
     @property
@@ -102,13 +105,16 @@ class Tag:
     @property
     def any_scale(self): return self
 
-    def features(self, rows, tok, cfg, train=False):
-        return TagFeatures(rows, tok, self.task.labels, cfg.max_len or self.task.max_len, cfg.word_types)
-    def model(self, encoder, cfg): return Tagger(encoder, self.n_out, cfg.word_types)
-    def use(self, folder, cfg):
+    def features(self, rows, tok, max_len, own, train=False):
+        return TagFeatures(rows, tok, self.task.labels, max_len, own.word_types)
+    def model(self, encoder, dropout, own): return Tagger(encoder, self.n_out, own.word_types)
+    def use(self, folder, own):
         merged = ["aggregation_strategy='first'"] if self.task.scheme else []
         return pipeline_lines(self.pipeline, folder, self.example, *merged)
-    def label_counts(self, feats): return feats.y[feats.y>=0].bincount(minlength=self.n_out)
+    def training_loss(self, train, own):
+        loss = self.loss
+        if own.class_weights: loss.weights = balanced_weights(train.y[train.y>=0].bincount(minlength=self.n_out))
+        return loss
 
 # %% ../../../nbs/lab/tags/04_tag.ipynb #0ddb3101
 @patch
@@ -138,8 +144,9 @@ def settle(self:Tag, splits:dict) -> Task:
 
 # %% ../../../nbs/lab/tags/04_tag.ipynb #4dee9c13
 @patch
-def hold_out(self:Tag, rows:TagSplit, share:float) -> dict: # 'train' and 'dev' -> rows
+def hold_out(self:Tag, rows:TagSplit, share:float, same:list=None) -> dict: # 'train' and 'dev' -> rows
     "Hold out a share of the sentences."
+    refuse_idle('words with tags', dict(group=same))
     texts = [' '.join(ws) for ws in rows.words]
     held = dev_split([t.casefold() for t in texts], [0]*len(rows), share, map(text_core, texts))
     if not held.any():
@@ -291,12 +298,12 @@ def confused(self:Tag, rows:TagSplit, pred:list) -> tuple: # true ids, predicted
 
 # %% ../../../nbs/lab/tags/04_tag.ipynb #d27f422a
 @patch
-def twin(self:Tag, model:Tagger): return tagger_twin(model, self.names)
+def hf_model(self:Tag, model:Tagger): return tagger_twin(model, self.names)
 
 @patch
 def save(self:Tag, model:Tagger, folder:str, tok, files:dict) -> None:
     "Save for `AutoModelForTokenClassification`."
-    save_head(model, self.twin(model), folder, tok, files)
+    save_head(model, self.hf_model(model), folder, tok, files)
 
 @patch
 def load(self:Tag, folder:str, dropout:float=0.1, attention_dropout:float=0.1) -> Tagger:

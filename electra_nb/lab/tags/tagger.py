@@ -10,7 +10,7 @@ import numpy as np, torch, torch.nn.functional as F
 from copy import deepcopy
 from dataclasses import dataclass
 from ...glue.features import PackedRows, check_unicode
-from ...glue.head import dense, encode_rows
+from ...glue.head import LabelConfig, dense, encode_rows
 from .rows import TagSplit
 from ...text.tokenizer import line_encoder
 from fastcore.basics import patch
@@ -22,10 +22,10 @@ from transformers import ElectraForTokenClassification, ElectraModel, PreTrained
 
 # %% ../../../nbs/lab/tags/03_tagger.ipynb #35311b77
 @dataclass(frozen=True)
-class TagConfig:
+class TagConfig(LabelConfig):
     "How tagged sentences are read."
     word_types:int=1 # token type of all tokens of a sentence with tags: 1 (original code), or 0 as usual
-    ranges = dict(word_types=(0,1))
+    ranges = dict(LabelConfig.ranges, word_types=(0,1))
 
 # %% ../../../nbs/lab/tags/03_tagger.ipynb #c00f546d
 def sentence_windows(

@@ -11,10 +11,10 @@ import re
 from dataclasses import replace
 from ...core.messages import logger
 from .rows import read_conll, read_conllu, as_sentences, list_column, list_columns
-from ...glue.tasks import tasks as glue_tasks, own_name, score_first, Split, split_sizes, Task, TaskData
+from ...glue.tasks import own_name, score_first, Split, split_sizes, Task, TaskData
 from ...glue.splits import check_valid, refuse_idle
 from .spans import are_spans, as_spans, refuse_odd_tag
-from ..questions.squad import question_tasks
+from ...glue.kinds import known_tasks
 from ...glue.tables import from_memory, need_columns, Table
 from .tag import Tag
 
@@ -137,7 +137,7 @@ def own_tag_task(
             "name another column with label=")
     if task.scheme and not any(t!='O' for ts in splits['dev'].tags for t in ts):
         logger.warning(f"{train.name}: the dev sentences hold no span, so entity F1 is undefined on them")
-    data = TaskData(own_name(name or train.name, {**glue_tasks, **question_tasks, **tag_tasks}), Tag(task).settle(splits), splits)
+    data = TaskData(own_name(name or train.name, known_tasks()), Tag(task).settle(splits), splits)
     logger.info(_found(data, words, tags))
     return data
 
