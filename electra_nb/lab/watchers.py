@@ -18,7 +18,7 @@ from .planning.deadline import Deadline, SayProgress, WarnTooLong
 from .reports.live import LiveView
 from ..training.log import read_log
 from ..training.loop import Watcher
-from .scoring.probe import closing_words, Probe, check_probe
+from .scoring.probe import closing_words, MinimalPairs, check_probe
 
 # %% ../../nbs/lab/01_watchers.ipynb #af2ee656
 class WatchTime(Watcher):
@@ -76,7 +76,7 @@ class WatchPairs(Watcher):
         self.pairs = check_probe(asked.get('probe'), asked.get('size') in own_sizes)
 
     def before(self, run):
-        if self.pairs is not False: run.learn.add_cb(Probe(run.text.tok, self.pairs))
+        if self.pairs is not False: run.learn.add_cb(MinimalPairs(run.text.tok, self.pairs))
         return []
     def after(self, run, stopped):
         if not stopped: logger.info(closing_words(run))

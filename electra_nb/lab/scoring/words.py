@@ -16,15 +16,15 @@ from .towers import Scorer
 from fastcore.basics import patch
 
 # %% ../../../nbs/lab/scoring/05_words.ipynb #c4ecaf35
-Word = namedtuple('Word', 'text start end suspicion') # as written, its characters in the text, 0 to 1
+Word = namedtuple('Word', 'text start end error_prob') # as written, its characters in the text, 0 to 1
 
 @dataclass(frozen=True)
 class TextScore:
     "A text with what a model says of it."
     tokens:TokenText
     logp:np.ndarray # (n,) log-likelihood of each token, in nats
-    suspicion:np.ndarray # (n,) of each token, 0 to 1
-    threshold:float=.5 # words of more suspicion are marked
+    error_prob:np.ndarray # (n,) of each token, 0 to 1
+    threshold:float=.5 # words of more error_prob are marked
 
     @property
     def text(self): return self.tokens.text
@@ -37,28 +37,28 @@ class TextScore:
 # %% ../../../nbs/lab/scoring/05_words.ipynb #ca548e8e
 @patch(as_prop=True)
 def words(self:TextScore) -> list: # of `Word`
-    "The words of a text and their suspicion."
-    def word(at):
-        start,end = self.tokens.spans[at[0]][0],self.tokens.spans[at[-1]][1]
-        return Word(self.text[start:end], start, end, float(self.suspicion[at].max()))
-    return [word(at) for at in self.tokens.words]
+    "The words of a text and their error probabilities."
+    def word(a, b):
+        start,end = int(self.tokens.spans[a,0]),int(self.tokens.spans[b-1,1])
+        return Word(self.text[start:end], start, end, float(self.error_prob[a:b].max()))
+    return [word(a, b) for a,b in self.tokens.words]
 
 @patch(as_prop=True)
-def slips(self:TextScore) -> list: # of `Word`
+def marked(self:TextScore) -> list: # of `Word`
     "The words above the threshold."
-    return [w for w in self.words if w.suspicion>self.threshold]
+    return [w for w in self.words if w.error_prob>self.threshold]
 
 # %% ../../../nbs/lab/scoring/05_words.ipynb #4bdbaeb0
 def score_texts(
     scorer:Scorer,
     texts:list, # strings
-    threshold:float=.5, # words of more suspicion are marked
+    threshold:float=.5, # words of more error_prob are marked
 ) -> list: # of `TextScore`, in the same order
     "Score some texts."
     tokens = token_texts(scorer.tok, texts)
     with explain_memory(lambda: "the texts do not fit into memory: pass device='cpu', or use a smaller model"):
         scores = token_scores(scorer, tokens)
-    return [TextScore(t, logp, suspicion, threshold) for t,(logp,suspicion) in zip(tokens, scores)]
+    return [TextScore(t, logp, error_prob, threshold) for t,(logp,error_prob) in zip(tokens, scores)]
 
 # %% ../../../nbs/lab/scoring/05_words.ipynb #5a33fe73
 def _figure(x): return '–' if math.isnan(x) else f'{x:.3f}' # –: there are no tokens
@@ -78,26 +78,26 @@ def marked_text(
 def html_text(score:TextScore) -> str: # HTML
     "The text with shaded words."
     def mark(w):
-        style = f'background:rgba(230,105,0,{.8*w.suspicion:.2f});border-radius:3px'
-        if w.suspicion>score.threshold: style += ';font-weight:bold'
-        return f'<span title="{w.suspicion:.3f}" style="{style}">{html.escape(w.text)}</span>'
+        style = f'background:rgba(230,105,0,{.8*w.error_prob:.2f});border-radius:3px'
+        if w.error_prob>score.threshold: style += ';font-weight:bold'
+        return f'<span title="{w.error_prob:.3f}" style="{style}">{html.escape(w.text)}</span>'
     return marked_text(score, mark, html.escape)
 
 # %% ../../../nbs/lab/scoring/05_words.ipynb #bfe05835
-_shades = {.1:230, .25:223, .5:215, .75:208} # suspicion from which on -> colour of the 256
+_shades = {.1:230, .25:223, .5:215, .75:208} # error_prob from which on -> colour of the 256
 
 def _one_line(text): return printable(' '.join(text.splitlines())) if text.strip() else ' '*bool(text)
 
 def terminal_text(score:TextScore) -> str:
     "The text with escape codes for colours."
     def mark(w):
-        colour = next((c for least,c in reversed(_shades.items()) if w.suspicion>=least), None)
+        colour = next((c for least,c in reversed(_shades.items()) if w.error_prob>=least), None)
         return f'\x1b[30;48;5;{colour}m{printable(w.text)}\x1b[0m' if colour else printable(w.text)
     return marked_text(score, mark, _one_line)
 
 def plain_text(score:TextScore) -> str:
     "The text with brackets around words above the threshold."
-    def mark(w): return f'[{printable(w.text)} {w.suspicion:.2f}]' if w.suspicion>score.threshold else printable(w.text)
+    def mark(w): return f'[{printable(w.text)} {w.error_prob:.2f}]' if w.error_prob>score.threshold else printable(w.text)
     return marked_text(score, mark, _one_line)
 
 # %% ../../../nbs/lab/scoring/05_words.ipynb #dcd3e748
@@ -122,8 +122,8 @@ def _number(x): return round(x, 4) if math.isfinite(x) else None
 @patch
 def as_dict(self:TextScore) -> dict:
     "What a line of JSON holds."
-    words = [dict(word=w.text, start=w.start, end=w.end, suspicion=_number(w.suspicion)) for w in self.words]
-    return dict(text=self.text, mean=_number(self.mean), total=_number(self.total), words=words, slips=[w.text for w in self.slips])
+    words = [dict(word=w.text, start=w.start, end=w.end, error_prob=_number(w.error_prob)) for w in self.words]
+    return dict(text=self.text, mean=_number(self.mean), total=_number(self.total), words=words, marked=[w.text for w in self.marked])
 
 # %% ../../../nbs/lab/scoring/05_words.ipynb #58b8780a
 @dataclass(frozen=True)

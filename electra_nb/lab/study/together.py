@@ -9,7 +9,7 @@ __all__ = ['task_shares', 'JointDL', 'JointModel', 'JointLoss', 'fit_together', 
 # %% ../../../nbs/lab/study/06_together.ipynb #dd681e7a
 import numpy as np
 from ...glue.learner import n_task_steps, train_steps, training_args, FinetuneConfig
-from ...training.device import SmoothLoss
+from ...training.device import CachedDispatchLearner, SmoothLoss
 from fastai.basics import DataLoaders
 from torch import nn
 

@@ -1,0 +1,87 @@
+"Answers for the rows of a file: every kind of task, every form of rows, one row out for each row in."
+import json, pandas as pd, pytest
+from datasets import Dataset
+from electra_nb import finetune, predict
+from electra_nb.model.hf import save_models
+from electra_nb.model.towers import get_models, sizes
+from electra_nb.predicting import cli
+from electra_nb.text.tokenizer import tiny_tokenizer
+
+context = 'The baker waits near the river.'
+
+def labelled():
+    "Labelled rows of each kind, as users have them."
+    people,towns = ('Ann','Ben','Eva','Kim'),('Rome','Oslo')
+    words = [[a,'sees',b] for a in people for b in towns]
+    texts = [f'The {a} {b} fish.' for a in ('fisher','baker') for b in ('likes','sells','needs','buys')]
+    asked = [dict(id=str(i), question=f'Who waits {i}?', context=f'{context} {i}', answers=dict(text=['baker'], answer_start=[4])) for i in range(8)]
+    return dict(label=pd.DataFrame(dict(review=texts, who=[t.split()[1] for t in texts])),
+        score=pd.DataFrame(dict(review=texts, stars=[i+.5 for i in range(8)])),
+        pair=pd.DataFrame(dict(sentence1=texts, sentence2=texts[::-1], same=['yes','no']*4)),
+        tag=pd.DataFrame(dict(words=words, tags=[['B-PER','O','B-LOC']]*8)), answer=pd.DataFrame(asked))
+
+@pytest.fixture(scope='module')
+def studies(tmp_path_factory):
+    "A study of each kind, hardly trained."
+    import torch
+    home,tok = tmp_path_factory.mktemp('predicting'),tiny_tokenizer()
+    torch.manual_seed(42)
+    save_models(*get_models(sizes['tiny'], len(tok)), home/'model', tok)
+    def tuned(kind, rows): return finetune(home/'model', data=rows, dev=rows, epochs=.2, device='cpu', out=home/kind)
+    return {kind:tuned(kind, rows) for kind,rows in labelled().items()}
+
+# kind -> rows without labels, what an answer has
+new = dict(label=(dict(review=['The fisher likes fish.',None,'Tea, and "cakes".']),'label'), score=(dict(review=['Good.',None,'Bad.']),'score'),
+    pair=(dict(sentence1=['a','b','c'], sentence2=['d',None,'f']),'label'), tag=(dict(words=['Ann sees Rome.',None,'Eva sees Oslo']),'tag'))
+
+@pytest.mark.parametrize('kind', new)
+@pytest.mark.parametrize('ending', ['csv','jsonl'])
+def test_rows_keep_their_places(studies, tmp_path, kind, ending):
+    "As many rows as came, in their order; one without a text has no answer."
+    columns,answer = new[kind]
+    frame = pd.DataFrame(dict(columns, id=[3,1,2]))
+    given,out = tmp_path/f'new.{ending}',tmp_path/f'out.{ending}'
+    frame.to_csv(given, index=False) if ending=='csv' else frame.to_json(given, orient='records', lines=True)
+    cli([str(studies[kind].out), str(given), '--out', str(out), '--device', 'cpu'])
+    got = pd.read_csv(out) if ending=='csv' else pd.read_json(out, lines=True)
+    missing = [not v or v!=v for v in got[answer]]
+    assert len(got)==3 and missing==[False,True,False]
+    alone = studies[kind].predict(frame.iloc[[2]][list(columns)])
+    if kind!='tag': assert str(got[answer][2])==str(alone[answer][0]) or abs(got[answer][2]-alone[answer][0])<1e-4
+
+def test_questions(studies, tmp_path):
+    "Questions come as a table, as SQuAD's file, with answers or without."
+    ask = [dict(id=str(i), question=f'Who waits {i}?', answers=[]) for i in range(2)]
+    (tmp_path/'new.json').write_text(json.dumps(dict(version='1', data=[dict(title='t', paragraphs=[dict(context=context, qas=ask)])])))
+    table = dict(question=['Who waits 0?','Who waits 1?'], context=[context]*2)
+    found = [predict(studies['answer'].out, o, device='cpu') for o in (tmp_path/'new.json',table,[*zip(*table.values())])]
+    assert all(f.answer.tolist()==found[0].answer.tolist() and len(f)==2 for f in found)
+
+@pytest.mark.parametrize('kind', ['label','pair','tag','answer'])
+def test_every_form(studies, kind):
+    "A data frame, a data set and columns give what a list gives."
+    if kind=='answer': columns = dict(question=['Who?','Why?'], context=[context]*2)
+    else: columns = {k:[v[0],v[2]] for k,v in new[kind][0].items()}
+    as_list = list(next(iter(columns.values()))) if len(columns)==1 else [*zip(*columns.values())]
+    forms = [columns,pd.DataFrame(columns),Dataset.from_dict(columns),as_list]
+    if len(columns)==1: forms += [pd.Series(as_list)]
+    want,*others = [studies[kind].predict(o).drop(columns=['probability']) for o in forms]
+    assert all(o.equals(want) for o in others)
+
+def test_all_probabilities(studies):
+    "They sum to one, for each text and for each word."
+    for kind,text in (('label','The fisher likes fish.'),('tag','Ann sees Rome.')):
+        found = studies[kind].predict(text, probabilities=True)
+        probs = found.filter(regex='^p_')
+        assert probs.shape[1]>=2 and (abs(probs.sum(axis=1)-1)<1e-5).all() and (abs(probs.max(axis=1)-found.probability)<1e-6).all()
+    with pytest.raises(ValueError, match='labels and tags'): studies['score'].predict('a', probabilities=True)
+
+def test_text_beside_answer(studies):
+    assert studies['label'].predict(['The fisher likes fish.']).review.tolist()==['The fisher likes fish.']
+    assert list(studies['pair'].predict([('a','b')]).columns)[:2]==['sentence1','sentence2']
+
+def test_wrong_columns(studies, tmp_path):
+    "A table without the column of the training rows is refused; `text=` names another."
+    frame = pd.DataFrame(dict(body=['The fisher likes fish.']))
+    with pytest.raises(ValueError, match="no column 'review'; columns there: body"): studies['label'].predict(frame)
+    assert len(studies['label'].predict(frame, text='body'))==1
