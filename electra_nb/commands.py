@@ -158,6 +158,7 @@ def entry(
     def run(argv=None):
         asked = sys.argv[1:] if argv is None else argv
         if not {'-h','--help','--version'}.isdisjoint(asked): make_parser(name, **stored_help()[name]).parse_known_args(argv) # ends here
+        if name!='electra_env': import_module('electra_nb.lab.register') # the lab's rows in the tables of the book
         import_module(f'electra_nb.{modules[name]}').cli(argv)
     return run
 

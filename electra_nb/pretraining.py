@@ -306,7 +306,7 @@ def pretrain(
     max_hours:float=None, # save and stop so many hours after this call; the same call goes on
     device:str=None, # 'cpu', 'cuda', or 'cuda:1' for the second GPU; None: a GPU if there is one
     cache:str=None, # folder for prepared data; None: ELECTRA_NB_CACHE, or beside the Hugging Face cache
-    log_with:str=None, # trackers, commas between: 'tensorboard', 'trackio', 'wandb', 'mlflow', or 'neptune', offline (lab.reports.tracking)
+    log_with:str=None, # trackers, commas between: 'tensorboard', 'trackio', 'wandb', 'mlflow' (lab.reports.tracking)
     cbs:list=None, # more fastai callbacks for the training
     probe:str=None, # compare pairs at evaluations: True, a .jsonl file or a list (lab.scoring.probe); None: True for 'tiny' and 'hour'
     dry_run:bool=False, # report on the start of the corpus, time a few steps, write nothing to the run folder

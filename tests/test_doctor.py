@@ -108,4 +108,4 @@ def test_why_it_stopped(tmp_path, capsys, signal, says):
     print_diagnosis(tmp_path/'mine')
     state,verdict = capsys.readouterr().out.splitlines()
     assert state.startswith(says) and state.endswith('The same call goes on from the newest checkpoint.')
-    assert verdict.startswith('Diagnosis: nothing') and ('too early' in verdict)==(signal=='SIGTERM')
+    assert verdict.startswith('Diagnosis: no') and ('too short to judge' in verdict)==(signal=='SIGTERM')

@@ -131,7 +131,7 @@ def test_baseline_is_kept(tmp_path):
 def test_diagnosis(each):
     "No rule is broken by a sound run; a tower without gradients is noticed."
     own,run = each
-    assert diagnose(run)==[] and 'too early' in diagnose(run).line()
+    assert diagnose(run)==[] and 'too short to judge' in diagnose(run).line()
     class Freeze(Callback):
         def after_backward(self):
             for p in self.learn.model.parameters():

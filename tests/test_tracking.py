@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np, psutil, pytest
 from PIL import Image
 
-here = [t for t in ('tensorboard','trackio','neptune') if find_spec(t)]
+here = [t for t in ('tensorboard','trackio') if find_spec(t)]
 chromium = Path('/usr/bin/chromium')
 code = """
 import sys
@@ -68,7 +68,7 @@ def look(command, run, ready, chart, **kw):
 def test_tensorboard(run):
     "The event file has the steps of the log, each once."
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-    events = EventAccumulator(str(run/'tracking'/'tensorboard'))
+    events = EventAccumulator(str(run/'tracking'/'tensorboard'/'electra_nb'))
     events.Reload()
     assert [e.step for e in events.Scalars('train/disc_loss')]==steps(run)==list(range(2, 21, 2))
     assert [e.step for e in events.Scalars('valid/disc_auc')]==[10,20]
@@ -90,15 +90,6 @@ def test_trackio_dashboard(run):
     rows = [(step,json.loads(values)) for step,values in db.execute('select step, metrics from metrics')]
     assert [step for step,values in rows if 'train/loss' in values]==steps(run)
     assert '"mask_prob":0.15' in str(db.execute('select config from configs').fetchall())
-
-@need('neptune')
-def test_neptune_offline(run):
-    "Neptune's offline folder has every value, and the constants."
-    path, = (run/'tracking'/'neptune').glob('offline/run__*/data-1.log')
-    ops = [json.loads(l)['obj'] for l in path.read_text().splitlines()]
-    logged = [(i['step'],i['value']) for o in ops if o['path']==['train','loss'] for i in o.get('values', ())]
-    assert logged==[(l['step'],l['loss']) for l in log(run) if 'loss' in l]
-    assert any(o['path']==['config','mask_prob'] and o['value']==.15 for o in ops)
 
 def test_log_is_the_same(run, tmp_path):
     "With trackers or without, the log has the same numbers."

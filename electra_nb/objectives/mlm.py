@@ -121,8 +121,8 @@ class MLM:
     tiles = {'accuracy on [MASK]':'mask_accuracy', 'loss at [MASK]':'mask_loss', 'word frequencies alone':'unigram_loss'}
     table = ('mlm_loss','mask_loss','mask_accuracy') # columns of fastai's table
     rules = ('loss not finite','vocabulary and ids disagree','characters instead of words','no order in the text',
-        'unusual share of masks','texts are too short','a tower is not trained','data repeats','a setting is far from the recipe',
-        'learning rate too high','learning rate too low','guesses not beyond word frequencies')
+        'unusual share of masks','texts are too short','padding in the loss','a tower is not trained','data repeats',
+        'a setting is far from the recipe','learning rate too high','learning rate too low','guesses not beyond word frequencies')
     legend = dict(detected='right', missed='wrong') # of guesses in a text
     without = generator_settings # would do nothing
 

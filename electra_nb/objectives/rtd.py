@@ -183,7 +183,9 @@ def rtd_healthy(
     verdicts = (f"loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}; AUC {v['disc_auc']:.2f}, "
         f"on words by frequency {v['unigram_auc']:.2f}")
     beyond = v['disc_loss']<v['disc_floor'] # above the floor it may still rank the tokens rightly
-    learned = 'knows more than how many tokens are replaced' if beyond else 'ranks replaced tokens above originals more often than not'
+    right = v['disc_auc']>.5
+    ranks = 'ranks replaced tokens above originals more often than not' if right else 'finds random words, but not yet samples'
+    learned = 'knows more than how many tokens are replaced' if beyond else ranks
     return f'The generator uses context ({context}), the discriminator {learned} ({verdicts})'
 
 # %% ../../nbs/book/26_rtd.ipynb #73de91f6

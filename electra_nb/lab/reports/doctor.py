@@ -29,7 +29,9 @@ def find_problems(
     run:RunFolder,
 ) -> list: # of `Problem`, each name once
     "Ask every rule that fits."
-    wanted,known,found = run.objective.rules,{**run.settings, **run.metrics},{}
+    wanted = run.objective.rules
+    known = {**run.settings, **run.metrics}
+    found = {}
     for rule in rules:
         if wanted is not None and rule.problem not in wanted: continue
         if rule.problem in found or not all(k in known for k in rule.needs): continue
@@ -60,10 +62,10 @@ class Diagnosis(list):
         if run.state[0]=='crashed': return 'nothing in its log points to a known fault'
         if is_mature(run) or has_learned(run): return f'healthy. {run.objective.healthy(run.metrics)}'
         so_far = f'{run.step:,} of {run.steps:,} steps, {run.tokens/1e6:.2g} million tokens'
-        return f'nothing wrong to be seen, but it is too early to tell: {so_far}'
+        return f'no problem found, but the run is too short to judge: {so_far}'
 
     def line(self) -> str: # one line, or several
-        "What is to be said about the run: how it ended, if before its last step, and what its log shows."
+        "How the run ended, if before its last step, and what its log shows."
         ended = self.run.state[0] in ('stopped','crashed')
         return f'{self.run.state_words}\nDiagnosis: {self.verdict()}' if ended else self.verdict()
 
@@ -84,7 +86,9 @@ class Doctor(Callback):
     order = orders['Doctor']
     def __init__(self,
         folder:str, # run folder
-    ): self.home,self.told = folder,set()
+    ):
+        self.home = folder
+        self.logged = set() # names of problems
 
     def after_epoch(self):
         if self.learn and self.learn.steps.done==self.learn.steps.last: return
@@ -93,14 +97,14 @@ class Doctor(Callback):
             logger.warning(f'the diagnosis failed ({type(e).__name__}: {e}); the training goes on')
             problems = []
         for problem in problems:
-            if problem.name not in self.told: logger.warning(f'diagnosis: {problem}')
-            self.told.add(problem.name)
+            if problem.name not in self.logged: logger.warning(f'diagnosis: {problem}')
+            self.logged.add(problem.name)
 
 # %% ../../../nbs/lab/reports/03_doctor.ipynb #23adc3fd
 def print_diagnosis(
     run:str=None, # run folder; None: the newest one in runs/
 ) -> None:
-    "Say what is wrong with a run, in words; exit code 1 if something is."
+    "Print what is wrong with a run; exit code 1 if something is."
     found = diagnose(run)
     print(found.line())
     if found: sys.exit(1)

@@ -54,7 +54,8 @@ def run_settings(
     run:str, # run folder
 ) -> dict: # name -> words
     "What makes a run different from its size."
-    from electra_nb.recipe import recipes, stored_recipe # only here: these import all of the training
+    import electra_nb.lab.register # only here: these import all of the training
+    from electra_nb.recipe import recipes, stored_recipe
     from electra_nb.lab.reports.run_folder import read_run_info
     path = Path(run).expanduser()
     if not (path/'recipe.json').exists(): raise FileNotFoundError('there is no recipe.json: name the folder of a run, such as runs/mine')
