@@ -58,7 +58,7 @@ def test_packages(tmp_path):
     with tarfile.open(next(tmp_path.glob('*.tar.gz'))) as t: t.extractall(tmp_path/'sdist', filter='data')
     source = next((tmp_path/'sdist').iterdir())
     assert all((source/f).is_file() for f in ('settings.ini','README.md','LICENSE','setup.py','pyproject.toml'))
-    assert not {'tests','nbs','results','examples','docs'} & {p.name for p in source.iterdir()}
+    assert not {'tests','nbs','results','experiments','docs'} & {p.name for p in source.iterdir()}
     run('-m','pip','wheel','-q','--no-deps','--no-build-isolation','--no-index','-w',str(tmp_path),str(source), cwd=tmp_path)
     names = zipfile.ZipFile(next(tmp_path.glob('*.whl'))).namelist()
     modules = {p.relative_to(root).as_posix() for p in (root/'electra_nb').rglob('*.py')}
