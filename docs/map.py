@@ -13,11 +13,11 @@ lab = dict(objectives='the other objectives of the paper', families='towers of a
     bench='how fast it is') # rooms of the lab
 guides = dict(tutorials=('Tutorials','from a text to a result'), howto=('How to','one question, one answer'), explain=('Explanations','why it is so, and what was measured'))
 evening = { # module -> what it is, on the front page, in reading order
-    'core.tiny':'the example of all pages', 'text.tokenizer':'words become ids', 'text.packing':'documents become rows', 'text.batches':'rows in an order that is computed',
-    'model.towers':'generator and discriminator', 'model.init':'their first values', 'model.forward':'what a tower computes', 'objectives.masking':'which tokens are hidden',
-    'objectives.sampling':'what is put in their place', 'objectives.rtd':'both losses', 'objectives.evaluation':'is it learning?', 'training.optim':'Adam and the schedule',
-    'training.steps':'pauses and stops', 'training.checkpoints':'what is kept', 'training.loop':'train, stop, go on', 'recipe':'every option', 'pretraining':'the story of a run',
-    'glue.features':'labelled texts become ids', 'glue.head':'one answer for a text', 'glue.learner':'fine-tune'}
+    'core.tiny':'the example', 'text.tokenizer':'words become ids', 'text.packing':'documents become rows', 'text.batches':'rows become batches',
+    'model.towers':'generator and discriminator', 'model.init':'their first values', 'model.forward':'what they compute', 'objectives.masking':'what is hidden',
+    'objectives.sampling':'what stands there instead', 'objectives.rtd':'both losses', 'objectives.evaluation':'is it learning?', 'training.optim':'the optimizer',
+    'training.steps':'pauses and stops', 'training.checkpoints':'what is kept', 'training.loop':'all of it', 'recipe':'every option', 'pretraining':'a run',
+    'glue.features':'labelled texts', 'glue.head':'an answer', 'glue.learner':'fine-tune'}
 star = '☾' # marks the evening path
 
 def room(path): # of a page, relative to nbs
