@@ -285,7 +285,7 @@ def sentence(s): return f'{s[0].upper()}{s[1:]}.'
 
 def entry(page) -> str: # of a tree
     "A page in the navigation; those of the evening path have a mark."
-    return f'{star} {page.title} <{page.name}>' if page.name in map(page_name, evening_pages().values()) else page.name
+    return f'{star} {page.title} </{page.name}>' if page.name in map(page_name, evening_pages().values()) else f'/{page.name}'
 
 def tree(
     notebooks:list, # in reading order
