@@ -26,6 +26,15 @@ def test_readme_has_the_test_command():
     commands = [re.findall('^pip install -e .*pytest$', (root/f).read_text(), re.M) for f in ('README.md','CONTRIBUTING.md')]
     assert len(commands[0])==1 and commands[0]==commands[1]
 
+def test_public_ci_runs_the_same_checks():
+    "The one workflow of a public CI has no checks of its own: it calls `.ci/run`, on a Python that the package allows."
+    workflow, = (root/'.github'/'workflows').glob('*.yml')
+    text = workflow.read_text()
+    steps = re.findall(r'^ +- (run|uses): (.+)$', text, re.M)
+    assert ('run','.ci/run') in steps and not re.search(r'pytest|nbdev_test|chkstyle', text)
+    lowest = re.search(r'^min_python = (.*)$', (root/'settings.ini').read_text(), re.M)[1]
+    assert re.search(rf"python: \['{lowest}'", text) and (root/'.ci'/'run').stat().st_mode & 0o100
+
 def test_readme_has_two_commands():
     "From a clone one line installs and trains, and one passes the tests; no line of a shell needs a place that has to be named first."
     blocks = re.findall(r'^```sh\n(.*?)^```', (root/'README.md').read_text(), re.M|re.S)
