@@ -105,7 +105,7 @@ def table(
     "The table of parameters; nothing if none of them has a comment."
     if not any(c for *_,c in rows): return ''
     code = lambda s: f"`{s.replace('|', chr(92)+'|')}`" if s else ''
-    rows = [('*returns*' if n=='returns' else code(n), code(t), code(d), c.replace('|', r'\|')) for n,t,d,c in rows if n!='*' and (n!='returns' or c or t not in ('','None'))]
+    rows = [('*returns*' if n=='returns' else code(n), code(t), code(d.replace(': ', ':\xa0')), c.replace('|', r'\|')) for n,t,d,c in rows if n!='*' and (n!='returns' or c or t not in ('','None'))]
     columns = [c for c in zip(('parameter','type','default','meaning'), *rows) if any(c[1:])]
     lines = [f"| {' | '.join(r)} |" for r in zip(*columns)]
     return '\n'.join([lines[0],'|---'*len(columns)+'|',*lines[1:]])

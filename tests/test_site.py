@@ -396,6 +396,7 @@ def test_contents_beside_the_page(site, browser):
     page.goto(f'{site[1]}/book/masking.html')
     side,text,toc = (page.locator(s).bounding_box() for s in ('.sidebar-drawer','article','.toc-tree'))
     assert 0<=side['x'] and side['x']+side['width']<=text['x'] and text['x']+text['width']<=toc['x'] and toc['x']+toc['width']<=1280
+    assert text['width']>=46*16-2 and page.locator('.toc-tree').evaluate('t => t.scrollWidth<=t.clientWidth')
     page.close()
 
 @needs_browser
@@ -413,15 +414,14 @@ def test_defaults_take_little_room(site, browser, name):
 
 @needs_browser
 def test_header_on_a_phone(site, browser):
-    "Menu, name and switches stand beside each other, and the page begins below them."
+    "Menu, name and switches stand beside each other with room between them, and the page begins below them."
     page = browser.new_page(viewport=dict(width=390, height=800))
     for name in ('index','book/pretraining'):
         page.goto(f'{site[1]}/{name}.html')
-        parts = [page.locator(f'.mobile-header .header-{p}').bounding_box() for p in ('left','center','right')]
-        assert all(a['x']+a['width']<=b['x']+1 for a,b in zip(parts, parts[1:])), (name, parts)
+        parts = [page.locator(f'.mobile-header {s}').bounding_box() for s in ('.nav-overlay-icon svg','.header-center a','.theme-toggle svg:visible','.toc-overlay-icon svg')]
+        assert all(a['x']+a['width']+4<=b['x'] for a,b in zip(parts, parts[1:])), (name, parts)
         header,title = page.locator('.mobile-header').bounding_box(),page.locator('h1').bounding_box()
-        above = page.locator('.content-icon-container').bounding_box()
-        assert header['y']+header['height']<=title['y'] and (not above or above['y']+above['height']<=title['y'] or above['x']>=title['x']+title['width']), name
+        assert parts[-1]['x']+parts[-1]['width']<=390 and header['y']+header['height']<=title['y'], name
     page.close()
 
 @needs_browser
