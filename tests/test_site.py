@@ -253,9 +253,8 @@ def test_search_finds_the_page(site, browser):
         book/masking: mask
         book/optim: learning rate
         book/recipe: hyperparameters
-        book/mlm: BERT
         tutorials/another_language: tokenizer, add words
-        tutorials/own_text: own text, from scratch, continue pretraining, continue pre-training, domain adaptation
+        tutorials/own_text: own text, from scratch, BERT, continue pretraining, continue pre-training, domain adaptation
         tutorials/watch_a_run: troubleshooting
         howto/answer_questions: SQuAD
         howto/sentence_transformers: sentence-transformers
