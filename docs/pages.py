@@ -214,7 +214,8 @@ def code_cells(
     first,here = [d for n,d in documented if n in offered],[d for n,d in documented if n not in offered]
     # without `echo` the picture is for readers, the code that draws it is not
     tag = 'remove-input' if 'echo:' in c.directives_ else 'hide-cell' if 'hide' in c.directives_ else 'hide-input' if exported else ''
-    title = f"Source of {', '.join(bound(source))}" if exported and (first or not here) else 'Source'
+    names = bound(source) if exported and (first or not here) else []
+    title = f"Source of {', '.join(names)}" if names else 'Source'
     alt = re.sub(r'[`*$#|"]', '', ' '.join(c.directives_.get('fig-alt:', []))) # for those who cannot see the picture
     shown = dict(image=dict(alt=alt)) if alt else dict(code_prompt_show=title, code_prompt_hide=title)
     c.source,c.metadata = source,{**(c.get('metadata') or {}), 'tags':[tag]*bool(tag), 'mystnb':shown}

@@ -125,7 +125,7 @@ def test_parameters_of_the_package():
         expected = {('returns' if k=='return' else k):v or '' for k,v in docments(o).items() if k!='self'}
         assert {k:v for k,v in found.items() if v}=={k:v for k,v in expected.items() if v}, o
 
-@pytest.mark.parametrize('module,name', [('pretraining','pretrain'),('finetuning','finetune'),('planning','plan')])
+@pytest.mark.parametrize('module,name', [('pretraining','pretrain'),('finetuning','finetune'),('lab.planning.plan','plan')])
 def test_options_in_groups(module, name):
     "Every option is shown once: about ten at once, the others folded in the groups of the command's help."
     own = options(f'electra_nb.{module}')
