@@ -1,6 +1,7 @@
 "Settings of Sphinx for the site; `build.py` writes the pages that it reads."
 from configparser import ConfigParser
-from docutils.nodes import SkipNode
+from docutils.nodes import SkipNode, block_quote
+from html import escape, unescape
 from latex2mathml.converter import convert
 from pathlib import Path
 
@@ -32,7 +33,7 @@ html_css_files = ['site.css']
 html_js_files = [('site.js', dict(defer='defer'))]
 html_favicon = 'static/icon.svg'
 html_copy_source = html_show_sphinx = False
-html_search_scorer = str(Path(__file__).parent/'scorer.js')
+html_search_scorer = str(Path(__file__).parent.parent/'build'/'pages'/'scorer.js') # `pages.py` writes it
 html_math_renderer = 'mathml'
 templates_path = ['templates'] # a link to the repository in place of furo's "View this page", if settings.ini names one
 html_theme_options = dict(top_of_page_buttons=['view'], source_view_link=cfg['git_url']) if cfg['git_url'] else dict(top_of_page_buttons=[])
@@ -45,6 +46,15 @@ def math(display):
         raise SkipNode
     return visit
 
+def describe(app, pagename, templatename, context, doctree):
+    "What a page says of itself to search engines, and to programs that show a link as a card: its title, its summary, a picture."
+    summary = next((q.astext() for q in doctree.findall(block_quote)), cfg['description']) if doctree else cfg['description']
+    site = cfg['doc_host'].rstrip('/')+cfg['doc_baseurl'].rstrip('/')+'/' if cfg['doc_host'] else context['pathto']('', 1)
+    about = {'og:title':context.get('title') or project, 'og:description':summary, 'og:type':'article', 'og:site_name':project, 'og:image':f'{site}_static/card.png'}
+    tags = [f'<meta name="description" content="{escape(summary)}">', *(f'<meta property="{k}" content="{escape(unescape(v))}">' for k,v in about.items())]
+    context['metatags'] = context.get('metatags', '')+'\n'.join(tags)
+
 def setup(app):
     "Formulas are MathML: browsers draw it without a script."
+    app.connect('html-page-context', describe)
     app.add_html_math_renderer('mathml', (math('inline'), None), (math('block'), None))

@@ -45,7 +45,7 @@ def rename(found:dict) -> None:
     for new in found.values(): new.with_suffix('.moved').rename(new)
     names = {p.relative_to(nbs).as_posix():new.name for p,new in found.items()}
     tail = {'/'.join(k.split('/')[-2:]):'/'.join([k.split('/')[-2],v]) for k,v in names.items()}
-    places = [*nbs.rglob('*.ipynb'),*(root/d/f for d in ('docs','tests') for f in (p.name for p in (root/d).glob('*.py'))),root/'README.md',root/'CONTRIBUTING.md',root/'CHANGELOG.md']
+    places = [*nbs.rglob('*.ipynb'),*(root/d/f for d in ('docs','tests') for f in (p.name for p in (root/d).glob('*.py'))),*(root/f for f in ('README.md','CONTRIBUTING.md','CHANGELOG.md','experiments/README.md'))]
     for f in places:
         text = f.read_text()
         new = re.sub(r'[\w]+/\d\d_\w+\.ipynb', lambda m: tail.get(m[0], m[0]), text)

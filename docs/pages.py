@@ -1,11 +1,13 @@
 "Turn the notebooks into pages for Sphinx: names are documented and linked, sources and tests folded, nothing is executed."
 import ast, io, json, re, shutil, tokenize
 from collections import Counter
+from dataclasses import dataclass
 from execnb.nbio import mk_cell
-from itertools import groupby
+from itertools import groupby, takewhile
 from nbdev.config import get_config
 from nbdev.doclinks import NbdevLookup, nbglob, patch_name
 from nbdev.process import NBProcessor
+from map import about, evening_pages, guides, lab, listed, room, rooms, star
 from options import fold, folded, options, public
 from pathlib import Path
 
@@ -23,21 +25,23 @@ def source(
 
 # -- The order of the pages
 
-folders = {'tutorials':'Tutorials', 'howto':'How to', 'explain':'Explanations', '0_core':'Common parts', '1_text':'Text', '2_model':'Model', '3_objectives':'Objectives',
-    '4_training':'Training', '5_pretraining':'Pre-training', '6_tasks':'Tasks', '7_study':'Studies', '8_reports':'Reports', '9_zero_shot':'Zero-shot use', 'bench':'Benchmarks'} # in reading order
+captions = {'tutorials':'Tutorials', 'howto':'How to', 'explain':'Explanations', **{f'book/{r}':f'The book: {title}' for r,title in rooms.items()},
+    'lab':'The lab', **{f'lab/{r}':f"The lab: {r.replace('_', ' ')}" for r in lab}, 'calls':'Calls'} # in reading order
 
 def section(
     nb:Path, # notebook, relative to `nbs`
 ) -> tuple: # place in the navigation, caption
-    "Where a notebook belongs: by its folder; those beside the folders are an overview."
-    name = nb.parent.as_posix()
-    if name=='.': return len(folders)+1,'Overview'
-    return list(folders).index(name) if name in folders else len(folders), folders.get(name, re.sub(r'^\d+_', '', name).capitalize())
+    "Where a notebook belongs: by its folder, and in the book by the package of its module; those beside the folders are an overview."
+    name = f'book/{room(nb)}' if nb.parts[0]=='book' else nb.parent.as_posix()
+    if name=='.': return -1,'Overview'
+    if name in captions: return list(captions).index(name),captions[name]
+    if nb.parts[0]=='lab': return list(captions).index('calls')-.5,f"The lab: {nb.parts[1].replace('_', ' ')}"
+    return len(captions),re.sub(r'^\d+_', '', name).capitalize()
 
 def reading_order() -> list: # notebooks, relative to `nbs`
     "The index; then section by section, those with a number by number, and the others in the order in which `map` lists them."
-    index = (nbs/'map.ipynb').read_text().partition('## The notebooks')[2]
-    def key(nb): return section(nb)[0], nb.name if nb.name[0].isdigit() else '', index.find(f'{nb.as_posix()})')%len(index), nb.name
+    free = listed()
+    def key(nb): return *section(nb), nb.name if nb.name[0].isdigit() else '', free.index(nb) if nb in free else -1
     found = [Path(p).relative_to(nbs) for p in nbglob(nbs)]
     return [Path('index.ipynb'), *sorted((p for p in found if p!=Path('index.ipynb')), key=key)]
 
@@ -101,7 +105,7 @@ def table(
     "The table of parameters; nothing if none of them has a comment."
     if not any(c for *_,c in rows): return ''
     code = lambda s: f"`{s.replace('|', chr(92)+'|')}`" if s else ''
-    rows = [('*returns*' if n=='returns' else code(n), code(t), code(d), c.replace('|', r'\|')) for n,t,d,c in rows if n!='*' and (n!='returns' or c or t not in ('','None'))]
+    rows = [('*returns*' if n=='returns' else code(n), code(t), code(d.replace(': ', ':\xa0')), c.replace('|', r'\|')) for n,t,d,c in rows if n!='*' and (n!='returns' or c or t not in ('','None'))]
     columns = [c for c in zip(('parameter','type','default','meaning'), *rows) if any(c[1:])]
     lines = [f"| {' | '.join(r)} |" for r in zip(*columns)]
     return '\n'.join([lines[0],'|---'*len(columns)+'|',*lines[1:]])
@@ -140,6 +144,14 @@ class Notebook:
         self.title,self.summary = titled.groups()
         self.module = next((f"{cfg.lib_name}.{c.directives_['default_exp'][0]}" for c in self.cells if 'default_exp' in c.directives_), None)
         self.caption = section(path)[1] if path.name!='index.ipynb' else 'Start'
+
+    def head(self) -> list: # strings
+        "What the search weighs most: title, summary, and the text before the first heading or example."
+        first,*rest = self.cells
+        def is_text(c): return c.cell_type=='markdown' or c.source.lstrip('#| export\n')[:1]=='"'
+        below = [c.source.strip('#| export\n"') for c in takewhile(lambda c: is_text(c) and not c.source.startswith('## '), rest)]
+        text = ' '.join([first.source.partition(f'> {self.summary}')[2], *below]).partition('\n## ')[0]
+        return [self.title, self.summary, ' '.join(re.sub(r'\]\([^)]*\)|[`*>|\[\]-]', ' ', text).split())[:1500]]
 
     def names(self): return [n for c in self.cells if c.cell_type=='code' and 'export' in c.directives_ for n,_ in definitions(c.source)]
 
@@ -202,7 +214,8 @@ def code_cells(
     first,here = [d for n,d in documented if n in offered],[d for n,d in documented if n not in offered]
     # without `echo` the picture is for readers, the code that draws it is not
     tag = 'remove-input' if 'echo:' in c.directives_ else 'hide-cell' if 'hide' in c.directives_ else 'hide-input' if exported else ''
-    title = f"Source of {', '.join(bound(source))}" if exported and (first or not here) else 'Source'
+    names = bound(source) if exported and (first or not here) else []
+    title = f"Source of {', '.join(names)}" if names else 'Source'
     alt = re.sub(r'[`*$#|"]', '', ' '.join(c.directives_.get('fig-alt:', []))) # for those who cannot see the picture
     shown = dict(image=dict(alt=alt)) if alt else dict(code_prompt_show=title, code_prompt_hide=title)
     c.source,c.metadata = source,{**(c.get('metadata') or {}), 'tags':[tag]*bool(tag), 'mystnb':shown}
@@ -254,6 +267,48 @@ class Links:
 
 kernel = dict(name='python3', display_name='python3', language='python')
 
+@dataclass
+class Folder:
+    "A page that lists other pages; in the navigation they are folded below it."
+    name:str # of the page
+    title:str
+    summary:str
+    pages:list # of `Notebook` or `Folder`
+
+    def page(self) -> str: # Markdown
+        lines = [f'- [{p.title}](/{p.name}{suffix(p)}): {p.summary}' for p in self.pages]
+        tree = ['```{toctree}',':hidden:','',*map(entry, self.pages),'```']
+        return '\n'.join(['---','nosearch: true','---','',f'# {self.title}','',f'> {self.summary}','',*lines,'',*tree])+'\n'
+
+def suffix(page): return '.md' if isinstance(page, Folder) else '.ipynb'
+
+def sentence(s): return f'{s[0].upper()}{s[1:]}.'
+
+def entry(page) -> str: # of a tree
+    "A page in the navigation; those of the evening path have a mark."
+    return f'{star} {page.title} </{page.name}>' if page.name in map(page_name, evening_pages().values()) else f'/{page.name}'
+
+def tree(
+    notebooks:list, # in reading order
+) -> list: # (caption, list of `Notebook` or `Folder`), in reading order
+    "The navigation below the front page: the book is open; guides and the rooms of the lab are folded."
+    parts = dict(sections(notebooks)[1:])
+    overview = {nb.name:nb for nb in parts.pop('Overview')}
+    folded = [Folder(f'{f}/index', title, sentence(what), parts.pop(title)) for f,(title,what) in guides.items()]
+    folded[-1].pages.append(overview.pop('results'))
+    found = [r for r in parts if r.startswith('The lab: ')]
+    def of_lab(caption):
+        pages = parts.pop(caption)
+        r = pages[0].path.parts[1]
+        return Folder(f'lab/{r}/index', caption.removeprefix('The lab: ').capitalize(), sentence(lab.get(r, r)), pages)
+    inside = Folder('lab/index', 'The lab', 'What makes it fast, complete, watched and useful; the book does not need it.', [*parts.pop('The lab', []), *map(of_lab, found)])
+    book = {c:parts.pop(c) for c in list(parts) if c.startswith('The book: ')}
+    return [('Overview',[*overview.values(),*folded]), *book.items(), ('The lab',[inside]), *parts.items()]
+
+def flat(pages) -> list: # of `Notebook` or `Folder`
+    "Pages in the order in which one leads to the next."
+    return [q for p in pages for q in [p,*flat(getattr(p, 'pages', []))]]
+
 def write_pages(
     out:Path, # folder, made anew
 ) -> list: # of `Notebook`, in reading order
@@ -263,11 +318,15 @@ def write_pages(
     links = Links(notebooks)
     for nb in notebooks:
         cells = nb.page(links)
-        if nb.caption=='Start': cells += [mk_cell(tree, 'markdown') for tree in trees(notebooks)]
+        if nb.caption=='Start': cells += [mk_cell(t, 'markdown') for t in trees(notebooks)]
         cells = [{**{k:v for k,v in c.items() if k in ('cell_type','source','outputs','execution_count','metadata')}, 'id':f'c{i}'} for i,c in enumerate(cells)]
         path = out/f'{nb.name}.ipynb'
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(dict(cells=cells, metadata=dict(kernelspec=kernel), nbformat=4, nbformat_minor=5)))
+    for folder in (p for _,pages in tree(notebooks) for p in flat(pages) if isinstance(p, Folder)):
+        (out/folder.name).parent.mkdir(parents=True, exist_ok=True)
+        (out/f'{folder.name}.md').write_text(folder.page())
+    (out/'scorer.js').write_text(f'const heads = {json.dumps({nb.name:nb.head() for nb in notebooks}, ensure_ascii=False)};\n'+(root/'docs'/'scorer.js').read_text())
     for f in links.files:
         (out/f).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root/f, out/f)
@@ -276,8 +335,8 @@ def write_pages(
 def sections(notebooks): return [(caption, list(group)) for caption,group in groupby(notebooks, lambda nb: nb.caption)]
 
 def trees(notebooks) -> list: # Markdown
-    "The navigation: a tree for each section."
-    return ['\n'.join(['```{toctree}',':hidden:',f':caption: {c}','',*(nb.name for nb in group),'```']) for c,group in sections(notebooks)[1:]]
+    "The navigation: a tree for each part."
+    return ['\n'.join(['```{toctree}',':hidden:',f':caption: {c}','',*map(entry, pages),'```']) for c,pages in tree(notebooks)]
 
 def llms(notebooks) -> str: # https://llmstxt.org
     "The project for readers that are programs: a page a line."

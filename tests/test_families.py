@@ -21,7 +21,7 @@ class Halfway(Callback):
 @pytest.fixture(scope='module')
 def modern():
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(root/'examples')
+        patch.syspath_prepend(root/'experiments')
         yield importlib.import_module('modern_towers')
     del families['modernbert'], objectives['modern']
 

@@ -1,12 +1,16 @@
-"The package's folders and top modules: who may import whom."
-import ast
+"The package's folders and modules: who may import whom, and what is called by which name."
+import ast, subprocess, sys
+from collections import defaultdict
 from pathlib import Path
 
 import electra_nb
 
 package = Path(electra_nb.__file__).parent
-rooms = '''pretraining run scoring finetuning opening bench zero_shot reports study planning estimates tasks plans recipe
-training objectives text model commands core'''.split() # from top to ground
+book = 'glue pretraining recipe training objectives model text commands core'.split() # from top to ground; a command is made of a function of any room
+rooms = ['finetuning','scoring','lab',*book] # what users call stands on the lab, and the lab on the book
+same = {'encode','mlm_logits','rtd_logits','attention','layer_forward'} # `lab.speed.forward` offers what `model.forward` offers, in less time
+twice = same | set('machine length_batches need_text read_rows Plan candidates plain_text closing_words check_known read_json JointLoss'.split()) # to become fewer, never more
+modules_twice = set('forward towers head tasks rows folder spans finetuning'.split()) # in different rooms; likewise
 
 def imported(py):
     "The modules of this package that a file imports, as tuples of names from the package's folder."
@@ -19,13 +23,39 @@ def imported(py):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else [node.module]
             yield from (tuple(n.split('.')[1:]) for n in names if n.startswith('electra_nb.'))
 
+def modules():
+    "Files of the package, but those that only name modules."
+    return [py for py in sorted(package.rglob('*.py')) if py.stem not in ('__init__','_modidx')]
+
+def room(py): return py.relative_to(package).with_suffix('').parts[0]
+
 def test_imports_go_down():
-    "A room imports only from rooms below it, so there is no circle, and none is missing in the list."
+    "A room imports only from rooms below it, so there is no circle, none from the book to the lab, and none is missing in the list."
     found,upward = set(),[]
-    for py in package.rglob('*.py'):
-        room = py.relative_to(package).with_suffix('').parts[0]
-        if room in ('__init__','_modidx'): continue # they name modules, and import none
-        found.add(room)
+    for py in modules():
+        found.add(room(py))
         for other,*_ in imported(py):
-            if other not in (room,'__version__') and rooms.index(other)<=rooms.index(room): upward.append((py.name,other))
+            if other not in (room(py),'__version__') and rooms.index(other)<=rooms.index(room(py)): upward.append((str(py.relative_to(package)),other))
     assert (sorted(found), upward)==(sorted(rooms), [])
+
+def test_names_once():
+    "A public name of a module's top level is that of one thing, and so is the name of a module, but for those that are listed above."
+    names,files = defaultdict(set),defaultdict(set)
+    for py in modules():
+        files[py.stem].add(py)
+        defined = [o for o in ast.parse(py.read_text()).body if isinstance(o, (ast.FunctionDef,ast.ClassDef)) and o.name[0]!='_']
+        for o in defined:
+            if not any('patch' in ast.unparse(d) for d in o.decorator_list): names[o.name].add(py)
+    assert {n for n,where in names.items() if len(where)>1}<=twice
+    assert {n for n,where in files.items() if len(where)>1}<=modules_twice
+
+def test_pages_are_numbered():
+    "The numbers of pages are those of their imports: `docs/number.py` would change none, and a module's room is the folder of its page."
+    done = subprocess.run([sys.executable, package.parent/'docs'/'number.py', '--check'], capture_output=True, text=True)
+    assert done.returncode==0, done.stdout+done.stderr
+    sys.path.insert(0, str(package.parent/'docs'))
+    from number import module_of, nbs
+    places = {p.relative_to(nbs).parent.as_posix():set() for p in nbs.rglob('[0-9]*_*.ipynb')}
+    for p in nbs.rglob('[0-9]*_*.ipynb'): places[p.relative_to(nbs).parent.as_posix()].add(((module_of(p) or '').rpartition('.')[0]).replace('.', '/'))
+    assert places.pop('book')<={*book,''} and places.pop('calls')<={'commands',''}
+    assert all(rooms<={folder,''} for folder,rooms in places.items()), places

@@ -4,7 +4,7 @@ import ast, re, subprocess, sys
 from test_pages import code_cells, root
 
 page = root/'nbs'/'explain'/'micro_electra.ipynb'
-file = root/'examples'/'micro_electra.py'
+file = root/'experiments'/'micro_electra.py'
 begin = '\nhistory = train(500)\n' # the line that takes a minute
 
 def without_directives(source): return re.sub(r'^#\|.*\n', '', source, flags=re.MULTILINE)

@@ -26,6 +26,15 @@ def test_readme_has_the_test_command():
     commands = [re.findall('^pip install -e .*pytest$', (root/f).read_text(), re.M) for f in ('README.md','CONTRIBUTING.md')]
     assert len(commands[0])==1 and commands[0]==commands[1]
 
+def test_public_ci_runs_the_same_checks():
+    "The one workflow of a public CI has no checks of its own: it calls `.ci/run`, on a Python that the package allows."
+    workflow, = (root/'.github'/'workflows').glob('*.yml')
+    text = workflow.read_text()
+    steps = re.findall(r'^ +- (run|uses): (.+)$', text, re.M)
+    assert ('run','.ci/run') in steps and not re.search(r'pytest|nbdev_test|chkstyle', text)
+    lowest = re.search(r'^min_python = (.*)$', (root/'settings.ini').read_text(), re.M)[1]
+    assert re.search(rf"python: \['{lowest}'", text) and (root/'.ci'/'run').stat().st_mode & 0o100
+
 def test_readme_has_two_commands():
     "From a clone one line installs and trains, and one passes the tests; no line of a shell needs a place that has to be named first."
     blocks = re.findall(r'^```sh\n(.*?)^```', (root/'README.md').read_text(), re.M|re.S)
@@ -58,7 +67,7 @@ def test_packages(tmp_path):
     with tarfile.open(next(tmp_path.glob('*.tar.gz'))) as t: t.extractall(tmp_path/'sdist', filter='data')
     source = next((tmp_path/'sdist').iterdir())
     assert all((source/f).is_file() for f in ('settings.ini','README.md','LICENSE','setup.py','pyproject.toml'))
-    assert not {'tests','nbs','results','examples','docs'} & {p.name for p in source.iterdir()}
+    assert not {'tests','nbs','results','experiments','docs'} & {p.name for p in source.iterdir()}
     run('-m','pip','wheel','-q','--no-deps','--no-build-isolation','--no-index','-w',str(tmp_path),str(source), cwd=tmp_path)
     names = zipfile.ZipFile(next(tmp_path.glob('*.whl'))).namelist()
     modules = {p.relative_to(root).as_posix() for p in (root/'electra_nb').rglob('*.py')}
@@ -100,6 +109,27 @@ def test_map_lists_every_notebook():
         module = next((m[1] for c in cells(nb) if (m := re.search(r'^#\|\s*default_exp (\S+)', ''.join(c['source']), re.MULTILINE))), None)
         assert not module or f'[{module}]({link})' in text, module
 
+def test_map_is_fresh():
+    "Map, front page and README have today's numbers, titles and summaries: `python docs/map.py` writes them."
+    done = subprocess.run([sys.executable, root/'docs'/'map.py', '--check'], capture_output=True, text=True)
+    assert done.returncode==0, f'run python docs/map.py: {done.stdout}{done.stderr}'
+
+def test_evening_path_is_on_the_front_page():
+    "Front page and map have the twenty pages in one order, a line each, and links that lead somewhere."
+    front = re.findall(r'^\d+\. \[(\w+)\]\(nbs/(book/\S+)\): \S', (root/'README.md').read_text(), re.M)
+    on_map = re.findall(r'^\d+\. \[[\w.]*?(\w+)\]\((book/\S+)\): \S', prose('map'), re.M)
+    assert front==on_map and all((root/'nbs'/link).exists() for _,link in front)
+    assert ' '.join(name for name,_ in front)=="""tiny tokenizer packing batches towers init forward masking sampling rtd
+evaluation optim steps checkpoints loop recipe pretraining features head learner""".replace('\n', ' ')
+
+def test_times_agree():
+    "How long `pretrain()` takes is said in one way: as the file says it of the training, and in all."
+    seeds = json.loads((root/'results'/'tiny.json').read_text())['seeds']
+    assert all(1<s['minutes_training']<2 for s in seeds) and all(s['minutes_in_all']<5 for s in seeds)
+    assert 'takes two to five minutes, of which one or two are training' in (root/'README.md').read_text()
+    guides = [nb for nb in nbs if nb.parent.name in ('tutorials','howto','explain')]
+    assert [nb.name for nb in guides if re.search(r'(?i)three minutes|two minutes of `pretrain', nb.read_text())]==[]
+
 def test_names_are_defined():
     "No module uses a name that it does not have, or imports one in vain."
     for py in (root/'electra_nb').rglob('*.py'):
@@ -138,8 +168,10 @@ def test_figures_have_files():
     text = (root/'README.md').read_text()
     for k in ('mask_accuracy','disc_auc','unigram_auc'):
         for s in r['seeds']: assert f"{s['valid'][k]:.3f}" in text, (k, s['seed'])
-    order = next(p for p in json.loads((root/'results'/'slips.json').read_text())['ways']['discriminator']['pairs'] if p['phenomenon']=='order')
-    assert f"swapped in {order['accuracy']:.0f} % of pairs" in text
+    pairs = json.loads((root/'results'/'order_pairs.json').read_text())['accuracy']
+    assert f"swapped in {sum(pairs)/len(pairs):.0f} % of pairs (runs: {', '.join(map(str, pairs))};" in text
+    said = f"in {sum(pairs)/len(pairs):.0f} % of pairs", f'three full runs: {pairs[0]}, {pairs[1]} and {pairs[2]}'
+    assert all(s in prose(page) for page in ('explain/slips','howto/score') for s in said)
     runs = json.loads((root/'results'/'first_minutes.json').read_text())['runs']
     def best(start): # mean over seeds, of the best of three rates
         rates = {r['lr'] for r in runs}
@@ -170,6 +202,19 @@ def test_study_has_file():
     assert gain['hour','mr',None]['note'].startswith('not tested: 3 of 5 runs of the random start') and gain['hour','cola',None]['p'] is None
     assert all(gain[run,'chunk',None]['p']<.01 for run in ('tiny','hour'))
     assert .05<min(g['p'] for (run,task,_),g in gain.items() if run=='tiny' and task!='chunk')
+
+def test_rivals_have_file():
+    "What `does_pretraining_help` says of counting is in its file, and rivals are ahead where it says so."
+    rivals = json.loads((root/'results'/'rivals.json').read_text())['figures']
+    studies = {(s['run'],s['task']):s for s in map(json.loads, (root/'results'/'finetuning.jsonl').read_text().splitlines()) if s['lr'] is None}
+    best = {task:list(rivals[task].values())[-1] for task in ('mr','subj','sst2','chunk')}
+    ours = {task:next(r['mean'] for r in studies['hour',task]['statistics'] if r['start']=='pretrained') for task in best}
+    text = prose('explain/does_pretraining_help')
+    assert f"has {best['mr']} on MR, {best['subj']} on SUBJ and {best['sst2']} on SST-2" in text and f"a CRF has {best['chunk']} against {ours['chunk']:.1f}" in text
+    assert f"against {ours['mr']:.1f}, {ours['subj']:.1f} and {ours['sst2']:.1f} here" in text
+    assert all(best[t]>ours[t] for t in best)
+    few = {s['rows']:s['gain']['mean_a'] for s in json.loads((root/'results'/'few_labels.json').read_text())['studies']}
+    assert {n for n in few if few[n]>rivals['sst2'][str(n)]}=={300}
 
 def test_notebook_links():
     "Local links of the notebooks lead somewhere."

@@ -12,12 +12,16 @@ from playwright.sync_api import sync_playwright
 root = Path(__file__).parent.parent
 sys.path.insert(0, str(root/'docs'))
 from options import common, folded, groups, options, public
-from pages import Links, Notebook, nbs, page_name, parameters, reading_order, section, signature, source, table
+from map import evening, evening_pages, numbered
+from pages import Folder, Links, Notebook, flat, nbs, page_name, parameters, reading_order, section, signature, source, table, tree
 
 chromium = next(filter(None, map(shutil.which, ('chromium','chromium-browser','google-chrome','chrome'))), None)
 needs_browser = pytest.mark.skipif(not chromium, reason='no chromium on this machine: install it to read the site in a browser')
 order = reading_order()
 names = [page_name(nb) for nb in order]
+navigation = tree([Notebook(nb) for nb in order])
+following = ['index',*(p.name for _,pages in navigation for p in flat(pages))] # as one page leads to the next
+lists = [p.name for _,pages in navigation for p in flat(pages) if isinstance(p, Folder)]
 
 @pytest.fixture(scope='module')
 def site():
@@ -49,17 +53,50 @@ def test_pictures_have_words(site):
 
 def test_sections_come_from_names():
     "A new notebook finds its place by its folder."
-    expected = {'tutorials/first':'Tutorials', 'howto/x':'How to', '1_text/03b_new':'Text', '0_core/13_new':'Common parts', '4_training/60_new':'Training',
-        'bench/new':'Benchmarks', 'results':'Overview', '9_recipes/cake':'Recipes'}
+    expected = {'tutorials/first':'Tutorials', 'howto/x':'How to', 'lab/09_new':'The lab', 'lab/speed/60_new':'The lab: speed', 'lab/own_data/07_new':'The lab: own data',
+        'lab/cakes/01_new':'The lab: cakes', 'calls/09_new':'Calls', 'results':'Overview', '9_recipes/cake':'Recipes'}
     assert {p:section(Path(f'{p}.ipynb'))[1] for p in expected}==expected
+    captions = {'core.tiny':'Core', 'text.tokenizer':'Text', 'model.towers':'Model', 'objectives.rtd':'Objectives', 'training.loop':'Training', 'recipe':'Pre-training', 'pretraining':'Pre-training', 'glue.learner':'GLUE'}
+    assert {m:section(evening_pages()[m])[1] for m in captions}=={m:f'The book: {c}' for m,c in captions.items()}
 
 def test_order():
     "The index first, numbered notebooks by folder and number, each section in one piece."
     assert names[0]=='index' and len(set(names))==len(names)==sum(not any(part[0] in '._' for part in p.relative_to(nbs).parts) for p in nbs.rglob('*.ipynb'))
-    numbered = [nb.as_posix() for nb in order if nb.parts[0][0].isdigit()]
-    assert numbered==sorted(numbered)
+    of = lambda folder: [nb for nb in order if nb.parent.as_posix()==folder and nb.name[0].isdigit()]
+    folders = {nb.parent.as_posix() for nb in order if nb.name[0].isdigit()}
+    assert {'book','calls','lab','lab/speed'}<folders and all(of(f)==sorted(of(f)) for f in folders)
     captions = [section(nb)[1] for nb in order[1:]]
     assert len(set(captions))==sum(a!=b for a,b in zip(captions, [None]+captions))
+
+def test_navigation():
+    "Every page stands in the navigation once; guides and the rooms of the lab are folded, the book is open, and the evening path is marked in it."
+    assert len(set(following))==len(following) and set(following)-set(lists)==set(names)
+    top = {caption:[p.name for p in pages] for caption,pages in navigation}
+    assert top['Overview']==['map','tutorials/index','howto/index','explain/index'] and top['The lab']==['lab/index']
+    book = [name for caption,pages in top.items() if caption.startswith('The book: ') for name in pages]
+    assert book==[page_name(p) for p in numbered('book')]
+    rooms = {p.name for _,pages in navigation for q in pages if q.name=='lab/index' for p in q.pages if isinstance(p, Folder)}
+    assert rooms=={f'lab/{d.name}/index' for d in (nbs/'lab').iterdir() if any(d.glob('[0-9]*.ipynb'))}
+    assert len(evening)==20 and set(map(page_name, evening_pages().values()))<set(book)
+
+def test_few_links_at_once(site):
+    "What stands in the sidebar of the front page before anything is unfolded: at most sixty links, twenty of them with the mark of the evening path."
+    html = (site[0]/'index.html').read_text()
+    sidebar = html[html.index('sidebar-tree'):html.index('class="main"')]
+    top = re.findall(r'<li class="toctree-l1[^"]*"><a [^>]*>(.*?)</a>', sidebar)
+    assert len(top)==sum(len(pages) for _,pages in navigation)<=60
+    assert sum('☾' in title for title in top)==20
+
+def test_pages_describe_themselves(site):
+    "Each page has a description, and title, summary and picture for programs that show a link as a card."
+    descriptions = {}
+    for name in names:
+        html = (site[0]/f'{name}.html').read_text()
+        descriptions[name] = re.search(r'<meta name="description" content="([^"]{15,})"', html)[1]
+        assert re.search(r'<meta property="og:title" content="[^"<]+"', html) and f'<meta property="og:description" content="{descriptions[name]}"' in html, name
+        picture = re.search(r'<meta property="og:image" content="([^"]+)"', html)[1]
+        assert (site[0]/f'{name}.html').parent.joinpath(picture).resolve().is_file(), (name, picture)
+    assert len(set(descriptions.values()))==len(names)
 
 def test_parameters():
     "Types, defaults and comments are read from the source, as fastcore's docments reads them from the object."
@@ -88,7 +125,7 @@ def test_parameters_of_the_package():
         expected = {('returns' if k=='return' else k):v or '' for k,v in docments(o).items() if k!='self'}
         assert {k:v for k,v in found.items() if v}=={k:v for k,v in expected.items() if v}, o
 
-@pytest.mark.parametrize('module,name', [('pretraining','pretrain'),('finetuning','finetune'),('planning','plan')])
+@pytest.mark.parametrize('module,name', [('pretraining','pretrain'),('finetuning','finetune'),('lab.planning.plan','plan')])
 def test_options_in_groups(module, name):
     "Every option is shown once: about ten at once, the others folded in the groups of the command's help."
     own = options(f'electra_nb.{module}')
@@ -108,9 +145,10 @@ def test_broken_link_is_refused():
     "A link that leads nowhere is named; one to a notebook leads to its page, one to a file to its source."
     links = Links([Notebook(nb) for nb in order])
     with pytest.raises(ValueError, match='nowhere.md'): links('see [this](nowhere.md)')
-    assert links('[masking](nbs/book/24_masking.ipynb)')=='[masking](/3_objectives/masking.ipynb)'
+    masking = evening_pages()['objectives.masking']
+    assert links(f'[masking](nbs/{masking})')=='[masking](/book/masking.ipynb)'
     assert links('[log](CHANGELOG.md)')=='log (`CHANGELOG.md`)'
-    assert links('```\n`objectives.masking`\n```\n`objectives.masking`').split('\n')[1:]==['`objectives.masking`','```','[`objectives.masking`](/3_objectives/masking.ipynb)']
+    assert links('```\n`objectives.masking`\n```\n`objectives.masking`').split('\n')[1:]==['`objectives.masking`','```','[`objectives.masking`](/book/masking.ipynb)']
 
 def test_place_of_the_source(monkeypatch):
     "A file is named by its path; with a repository in settings.ini it is a link."
@@ -134,10 +172,10 @@ def test_pages(site):
 
 def test_names_are_documented(site):
     "A class has its signature, its parameters and a link from other pages."
-    html = (site[0]/'3_objectives'/'rtd.html').read_text()
+    html = (site[0]/'book'/'rtd.html').read_text()
     assert 'id="electra_nb.objectives.rtd.MaskTokens"' in html and 'id="masktokens"' in html
     assert 'masking.html#electra_nb.objectives.masking.MaskConfig' in html
-    assert all(f'{f}</span>' in html for f in ('electra_nb/objectives/rtd.py','nbs/book/26_rtd.ipynb')) and '/blob/' not in html
+    assert all(f'{f}</span>' in html for f in ('electra_nb/objectives/rtd.py',f"nbs/{evening_pages()['objectives.rtd']}")) and '/blob/' not in html
     assert '<math ' in html and r'\mathcal' not in re.sub(r'<annotation.*?</annotation>', '', html)
 
 def test_public_names_first(site):
@@ -146,7 +184,9 @@ def test_public_names_first(site):
     for name,module in public.items():
         full = f'electra_nb.{module}.{name}'
         html = (site[0]/f'{pages[f"electra_nb.{module}"]}.html').read_text()
-        assert re.search(r'<dt class="sig [^>]*id="([^"]+)"', html)[1]==full and html.count(f'id="{full}"')==1
+        offered = {f'electra_nb.{m}.{n}' for n,m in public.items() if m==module}
+        documented = [i for i in re.findall(r'<dt class="sig [^>]*id="([^"]+)"', html) if i.rpartition('.')[0] not in offered] # without methods
+        assert {*documented[:len(offered)]}==offered and html.count(f'id="{full}"')==1
         assert html.index(f'id="{full}"')<html.index('<h2>') and re.search(rf'Source of [^<]*\b{name}\b', html), full
 
 def test_exported_code_is_folded():
@@ -178,20 +218,20 @@ def test_every_page(site, browser, width, scheme):
     page.on('pageerror', lambda e: said.append(str(e)))
     page.on('request', lambda r: asked.append(r.url))
     page.on('response', lambda r: failed.append(r.url) if r.status>=400 else None)
-    for name,after in zip([*names,'search','genindex'], [*names[1:],None,None,None]):
+    for name,after in zip([*following,'search','genindex'], [*following[1:],None,None,None]):
         page.goto(f'{url}/{name}.html')
         page.evaluate("Promise.all([...document.images].map(i => { i.loading = 'eager'; return i.decode().catch(() => 0) }))")
         found = page.evaluate(visit)
         assert found['wide']<=0, f"{name} is {found['wide']} pixels too wide at {width}"
         assert found['broken']==[], name
         assert (sum(map(int, re.findall(r'\d+', found['dark'])[:3]))<150)==(scheme=='dark'), name
-        if name in names: assert found['next']==(f'{url}/{after}.html' if after else None), name
+        if name in following: assert found['next']==(f'{url}/{after}.html' if after else None), name
     assert said==[] and failed==[]
     assert [u for u in asked if not u.startswith((url,'data:'))]==[]
     context.close()
 
 @needs_browser
-@pytest.mark.parametrize('name', ['tutorials/own_text','lab/reports/card','results'])
+@pytest.mark.parametrize('name', ['tutorials/own_text','book/learner','lab/reports/card','results','calls/scoring'])
 def test_current_page_in_sidebar(site, browser, name):
     "The navigation shows where the reader is, also on the last pages."
     page = browser.new_page(viewport=dict(width=1280, height=600))
@@ -203,17 +243,37 @@ def test_current_page_in_sidebar(site, browser, name):
 @needs_browser
 def test_search_finds_the_page(site, browser):
     "What people search for leads to the page about it first."
-    asked_for = re.search(r'askedFor = {(.*?)}', (root/'docs'/'scorer.js').read_text(), re.S)[1]
-    wanted = {**dict(re.findall(r'"([^"]+)": "([^"]+)"', asked_for)), 'resume':'howto/resume', 'own text':'tutorials/own_text', 'SQuAD':'howto/answer_questions',
-        'export':'howto/export', 'sentence-transformers':'howto/sentence_transformers', 'speed':'explain/speed', 'suspicious words':'howto/score',
-        'several GPUs':'howto/several_processes', 'own objective':'howto/new_objective', 'ModernBERT':'howto/new_family'}
-    page = browser.new_page()
-    for query,name in wanted.items():
+    wanted = '''howto/resume: checkpoint, checkpoints, deterministic, reproducible, resume
+        tutorials/finetune_and_statistics: finetune, fine-tune, fine-tuning, predict
+        howto/several_processes: multi-GPU, ddp, distributed, torchrun, several GPUs
+        howto/gpu: gpu, GPU, cuda, memory
+        howto/cpu: cpu, bf16
+        howto/export: load model, hub, push to hub, push_to_hub, onnx, export
+        howto/score: score, zero-shot, suspicious words
+        howto/tag_words: tags, NER
+        lab/reports/tracking: tensorboard, wandb
+        book/masking: mask
+        book/optim: learning rate
+        book/recipe: hyperparameters
+        tutorials/another_language: tokenizer, add words
+        tutorials/own_text: own text, from scratch, BERT, continue pretraining, continue pre-training, domain adaptation
+        tutorials/watch_a_run: troubleshooting
+        howto/answer_questions: SQuAD
+        howto/sentence_transformers: sentence-transformers
+        howto/text_forms: csv, jsonl
+        explain/speed: speed
+        howto/new_objective: own objective
+        howto/new_family: ModernBERT
+        index: license'''
+    wanted = {q.strip():name.strip() for name,_,queries in (line.partition(':') for line in wanted.splitlines()) for q in queries.split(',')}
+    page,found = browser.new_page(),{}
+    for query in wanted:
         page.goto(f'{site[0].as_uri()}/search.html?q={query}')
         first = page.locator('ul.search li a').first
         first.wait_for(timeout=20_000)
-        assert first.get_attribute('href').startswith(f'{name}.html'), query
+        found[query] = first.get_attribute('href').partition('.html')[0].partition('?')[0]
     page.close()
+    assert found==wanted
 
 @needs_browser
 @pytest.mark.parametrize('served', [True,False])
@@ -234,7 +294,7 @@ def test_copy(site, browser):
     context = browser.new_context()
     context.grant_permissions(['clipboard-read','clipboard-write'], origin=url)
     page = context.new_page()
-    page.goto(f'{url}/3_objectives/masking.html')
+    page.goto(f'{url}/book/masking.html')
     block = page.locator('div.cell_input:visible').first
     block.hover()
     block.locator('button.copybtn').click()
@@ -328,4 +388,52 @@ def test_theme_button(site, browser):
         page.locator('button.theme-toggle:visible').first.click()
         if shade()<before: break
     assert shade()<150<before
+    page.close()
+
+@needs_browser
+def test_contents_beside_the_page(site, browser):
+    "At 1280 pixels the contents of a page stand at its right, and nothing overlaps."
+    page = browser.new_page(viewport=dict(width=1280, height=900))
+    page.goto(f'{site[1]}/book/masking.html')
+    side,text,toc = (page.locator(s).bounding_box() for s in ('.sidebar-drawer','article','.toc-tree'))
+    assert 0<=side['x'] and side['x']+side['width']<=text['x'] and text['x']+text['width']<=toc['x'] and toc['x']+toc['width']<=1280
+    assert text['width']>=46*16-2 and page.locator('.toc-tree').evaluate('t => t.scrollWidth<=t.clientWidth')
+    page.close()
+
+@needs_browser
+@pytest.mark.parametrize('name', ['book/pretraining','calls/finetuning'])
+def test_defaults_take_little_room(site, browser, name):
+    "The column of defaults is no wider than its longest line, so that meanings are read without scrolling."
+    page = browser.new_page(viewport=dict(width=1280, height=900))
+    page.goto(f'{site[1]}/{name}.html')
+    table = page.locator('dl.py table').first
+    widths = table.evaluate("""t => { const range = document.createRange()
+        return [...t.tBodies[0].rows].map(r => { range.selectNodeContents(r.cells[2]); return [range.getBoundingClientRect().width, r.cells[2].clientWidth] }) }""")
+    assert max(cell for _,cell in widths)-max(text for text,_ in widths)<40
+    assert table.evaluate('t => t.parentElement.scrollWidth-t.parentElement.clientWidth')<=0
+    page.close()
+
+@needs_browser
+def test_header_on_a_phone(site, browser):
+    "Menu, name and switches stand beside each other with room between them, and the page begins below them."
+    page = browser.new_page(viewport=dict(width=390, height=800))
+    for name in ('index','book/pretraining'):
+        page.goto(f'{site[1]}/{name}.html')
+        parts = [page.locator(f'.mobile-header {s}').bounding_box() for s in ('.nav-overlay-icon svg','.header-center a','.theme-toggle svg:visible','.toc-overlay-icon svg')]
+        assert all(a['x']+a['width']+4<=b['x'] for a,b in zip(parts, parts[1:])), (name, parts)
+        header,title = page.locator('.mobile-header').bounding_box(),page.locator('h1').bounding_box()
+        assert parts[-1]['x']+parts[-1]['width']<=390 and header['y']+header['height']<=title['y'], name
+    page.close()
+
+@needs_browser
+def test_code_has_no_stripes(site, browser):
+    "A block of code that fits has one ground from edge to edge: no shade that says there is more."
+    page = browser.new_page(viewport=dict(width=1280, height=900), color_scheme='light')
+    page.goto(f'{site[1]}/howto/score.html')
+    block = page.locator('div.cell_input:visible pre').first
+    block.scroll_into_view_if_needed()
+    shot = Image.open(BytesIO(block.screenshot())).convert('RGB')
+    y = shot.height-4
+    ground = shot.getpixel((shot.width//2, y))
+    assert all(max(abs(a-b) for a,b in zip(shot.getpixel((x, y)), ground))<=3 for x in [*range(2, 12), *range(shot.width-12, shot.width-2)])
     page.close()

@@ -14,12 +14,13 @@ from electra_nb.text.tokenizer import sample_texts, wordpiece
 from electra_nb.training.folder import versions
 from pathlib import Path
 
-pages = Path(__file__).parents[1]/'nbs/bench'
+pages = Path(__file__).parents[1]/'nbs/lab/bench'
 
 def run_page(name, until, given):
     "The names of a page after the cells before the heading `until`; `given` replaces values that its cells set."
     names = {}
-    for cell in json.loads((pages/f'{name}.ipynb').read_text())['cells']:
+    page, = pages.glob(f'[0-9]*_{name}.ipynb')
+    for cell in json.loads(page.read_text())['cells']:
         source = ''.join(cell['source'])
         if cell['cell_type']=='code':
             exec(source, names) # a cell of this project's own page
@@ -41,11 +42,11 @@ if __name__=='__main__':
     def write(name, **found):
         about = dict(date=time.strftime('%Y-%m-%d'), commit=commit(), versions=versions(), machine=machine(), rounds=a.rounds, recipe=recipe.flat())
         atomic_file(a.out/f'bench_{name}.json', json.dumps(dict(about, **found), indent=1))
-    page = run_page('05_loader', '## At full size', dict(given, recipe=make_recipe('small', max_len=128, bs=128)))
+    page = run_page('loader', '## At full size', dict(given, recipe=make_recipe('small', max_len=128, bs=128)))
     write('loader', loader=page['table'].to_dict('index'), packing=page['packed'])
     sizes = dict(bs=[4,8,16], max_len=[64,128,256], vocab_size=[7630,15261,30522])
     n = len(docs)
-    page = run_page('04_scaling', '## ELECTRA-Small', dict(given, sizes=sizes, n_docs=[n//4,n//2,n]))
+    page = run_page('scaling', '## ELECTRA-Small', dict(given, sizes=sizes, n_docs=[n//4,n//2,n]))
     exponents = dict(seconds=page['exponents']['preparing'], batch_seconds=page['exponents']['loading'])
     build = dict(x=page['n_docs'], seconds=page['seconds'].tolist(), batch_seconds=page['loading'], exponents=exponents)
     options = dict(table=as_records(page['speedups'](page['times'], 'defaults')), refused=page['unsteady'](page['times'], 'defaults'))
