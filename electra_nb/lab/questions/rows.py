@@ -209,7 +209,7 @@ def mrqa_table(
             found.append((at, qa.get('qid'), need(qa, 'question', str, at), context, _mrqa_answers(qa, at)))
     return _hub_table(found, table.name)
 
-# %% ../../../nbs/lab/questions/02_rows.ipynb #22a6597d
+# %% ../../../nbs/lab/questions/02_rows.ipynb #dd7e76b0
 _usual = dict(question='question query'.split(), context='context paragraph passage document article story text'.split(),
     answer='answers answer answer_text'.split(), start=['answer_start'], id=['id','qid','question_id'])
 
@@ -225,11 +225,10 @@ def has_questions(table:Table) -> bool:
     if {'context','qas'}<=names: return True
     if not {'question','context'}<=columns.keys(): return False
     if 'answer' not in columns: return names<={'question','context','id','title'}
-    cells = [_unpacked(v, table.name) for v in table.columns[columns['answer']][:1000]]
     def stands(o, c): return isinstance(o, dict) or bool(regex.search(rf'(?i)(?<![a-z0-9]){regex.escape(str(o))}(?![a-z0-9])', str(c)))
-    asked = [a if isinstance(a, dict) else a[0] for a in cells if a]
-    contexts = [c for a,c in zip(cells, table.columns[columns['context']]) if a]
-    return sum(map(stands, asked, contexts))>len(asked)/2
+    cells = islice(zip(table.columns[columns['answer']], table.columns[columns['context']]), 1000)
+    filled = [(a,c) for a,c in ((_unpacked(v, table.name),c) for v,c in cells) if a]
+    return sum(isinstance(a, dict) or any(stands(o, c) for o in a) for a,c in filled)>len(filled)/2
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #ef2d49d5
 def _row(table, names, i):
