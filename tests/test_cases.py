@@ -181,6 +181,8 @@ def test_searched(tmp_path, capsys):
 
 def test_no_answers(tmp_path, capsys):
     "Placeholders say that there is no answer; equal ids are numbered."
+    unknown = write(tmp_path/'test.jsonl', '\n'.join(json.dumps(dict(question=q, context=c, answers=dict(text='', answer_start=0))) for q,c in zip(questions, places)))
+    with pytest.raises(ValueError, match='no answer in it'): own_data(unknown)
     half = [[dict(text='', answer_start=-1)] if i%2 else [dict(text='Brink', answer_start=p.index('Brink'))] for i,p in enumerate(places)]
     task = own_data(write(tmp_path/'none.json', squad(half)))
     assert sum(not a for s in task.splits.values() for a in s.answers)==12
