@@ -185,7 +185,8 @@ def read_squad(
 def _mrqa_answers(qa, where):
     "The cell of the answers of a question: the first detected answer, and the accepted texts."
     accepted = qa.get('answers') and need(qa, 'answers', list, where)
-    if not all(isinstance(t, str) for t in accepted or ()): raise ValueError(f"{where}.answers: texts were expected, found {accepted!r:.60}")
+    odd = [t for t in accepted or () if not isinstance(t, str)]
+    if odd: raise ValueError(f"{where}.answers: texts were expected, found {odd[0]!r:.60}")
     if 'detected_answers' not in qa: return accepted or None
     spots = need(qa, 'detected_answers', list, where)
     if not spots: return []
@@ -277,7 +278,7 @@ def question_rows(
 def _tell(name, n, lost, n_searched, n_again):
     "Refuse no questions, or many answers that are not to be found; say what was searched or numbered."
     if not n: raise ValueError(f"{name} has no questions")
-    if len(lost)>n//10: raise ValueError(f"{next(iter(lost.values()))} ({len(lost)} such questions of {n}). Places are counted in characters, "
-        "from 0; a text that stands in its context once is found without")
+    if len(lost)>n//10: raise ValueError(f"{next(iter(lost.values()))} ({len(lost)} such questions of {n}). Places are counted in "
+        "characters, from 0; a text that stands in its context once is found without")
     if n_searched: logger.info(f"{name}: {n_searched:,} of {n:,} answers were not at their places and were searched in their contexts")
     if n_again: logger.info(f"{name}: {n_again:,} of {n:,} questions have the id of another one, and are numbered")

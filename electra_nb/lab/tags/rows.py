@@ -56,8 +56,8 @@ def sentence_lines(
         c = cells(l)
         if not l.strip(): found.append([])
         elif c[0]=='-DOCSTART-' or l.startswith('#') and len(c)!=n and (tabs or not found[-1]): continue
-        elif len(c)!=n: raise ValueError(f"{name}:{i}: {len(c)} column(s), but {'CoNLL-U' if count else 'the first word'} has {n}: {l.strip()[:60]!r}. "
-            "A word with a blank in it needs a file with tabs.")
+        elif len(c)!=n: raise ValueError(f"{name}:{i}: {len(c)} column(s), but {'CoNLL-U' if count else 'the first word'} has {n}: "
+            f"{l.strip()[:60]!r}. A word with a blank in it needs a file with tabs.")
         elif not all(c): raise ValueError(f"{name}:{i}: column {c.index('')+1} is empty")
         else: found[-1].append((i,c))
     return [s for s in found if s]
@@ -132,8 +132,8 @@ def tags_in_cells(table:Table, text:str=None, label:str=None) -> dict: # columns
             few = len(lens)>1 and len(types)<len({o for ws in words for o in ws})/3
             even = all(len(ws)==len(ts) for ws,ts in zip(words, tags))
             if even and (spans or few or spelled_list(table.columns[t][0])): return {w:words, t:tags}
-        if spans and text: raise ValueError(f"{table.name}: column {t!r} has tags of spans, but not as many as there are words in {text!r}: "
-            "write both as lists, or with blanks between")
+        if spans and text: raise ValueError(f"{table.name}: column {t!r} has tags of spans, but not as many as there are words in "
+            f"{text!r}: write both as lists, or with blanks between")
     return {}
 
 # %% ../../../nbs/lab/tags/02_rows.ipynb #53c31af5
@@ -168,7 +168,8 @@ def sentences_of_spans(table:Table, text:str=None, label:str=None) -> dict: # co
     return {}
 
 # %% ../../../nbs/lab/tags/02_rows.ipynb #c1d10f46
-_word_names,_tag_names = 'word words token tokens form'.split(),'tag tags ner ner_tag ner_tags label labels bio iob upos pos pos_tag'.split()
+_word_names = 'word words token tokens form'.split()
+_tag_names = 'tag tags ner ner_tag ner_tags label labels bio iob upos pos pos_tag'.split()
 _numbering = re.compile('(?i)sent|utter|tweet|^sid$|^#')
 
 def _first(names, known): return min(names, key=lambda k: known.index(k.lower()) if k.lower() in known else 99, default=None)
@@ -197,8 +198,8 @@ def word_rows(table:Table, text:str=None, label:str=None) -> Table: # None: it h
     keys = [_filled(v) for k,v in table.columns.items() if k not in (w,t) and _numbering.search(k)]
     by_name = keys and w and w.lower() in _word_names
     if not (t and w and len(table)>1 and (t in spans or by_name)): return None
-    if not keys: raise ValueError(f"{table.name}: a word a row, with tags of spans in column {t!r}, and no column that numbers the sentences: "
-        "group the words into sentences, with a list of words and a list of tags in each row, or add a column sentence_id")
+    if not keys: raise ValueError(f"{table.name}: a word a row, with tags of spans in column {t!r}, and no column that numbers the "
+        "sentences: group the words into sentences, with a list of words and a list of tags in each row, or add a column sentence_id")
     rows = [[i for i,_ in g] for _,g in groupby(enumerate(zip(*keys)), lambda o: o[1])]
     lists = {k:[[str(table.columns[k][i]) for i in r] for r in rows] for k in (w,t)}
     return Table(lists, [table.locations[r[0]] for r in rows], table.name)

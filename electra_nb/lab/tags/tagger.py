@@ -71,7 +71,7 @@ class TagFeatures(PackedRows):
         parts = [(r,a,b) for r,ws in enumerate(pieces) for a,b in sentence_windows([*map(len, ws)], room)]
         self.row = np.array([r for r,_,_ in parts])
         n_long = (np.bincount(self.row)>1).sum()
-        if n_long: logger.info(f"{n_long:,} of {len(rows):,} sentences are longer than {max_len} ids and are read in parts, cut between words")
+        if n_long: logger.info(f"{n_long:,} of {len(rows):,} sentences exceed {max_len} ids and are read in parts, cut between words")
         sentences = [[w[:room] for w in pieces[r][a:b]] for r,a,b in parts]
         self.first = [np.cumsum([1,*map(len, words[:-1])]) for words in sentences]
         ids = [[tok.cls_token_id,*chain.from_iterable(words),tok.sep_token_id] for words in sentences]

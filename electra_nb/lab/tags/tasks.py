@@ -18,7 +18,8 @@ from .spans import are_spans, as_spans, refuse_odd_tag
 from .tag import Tag
 
 # %% ../../../nbs/lab/tags/05_tasks.ipynb #80f78623
-def _splits(dev, test, dev_hub='validation'): return dict(train=Split('train.txt', 'train'), dev=Split(dev, dev_hub), test=Split(test, 'test'))
+def _splits(dev, test, dev_hub='validation'):
+    return dict(train=Split('train.txt', 'train'), dev=Split(dev, dev_hub), test=Split(test, 'test'))
 
 _spans = dict(kind='tag', metrics=('entity_f1','conlleval_f1','accuracy'), scheme='BIOES')
 _conllu = {s:Split(f'{s}.conllu', hub) for s,hub in dict(train='train', dev='validation', test='test').items()}
@@ -107,7 +108,8 @@ def own_tag_task(
     if dev is None: splits = {**splits, **known.hold_out(splits['train'], valid or .1)}
     place = 'the last column' if tags=='-1' else tags
     if len({t for ts in splits['train'].tags for t in ts})<2:
-        raise ValueError(f"{train.name}: all words have the same tag in {place}, so there is nothing to learn: name another column with label=")
+        raise ValueError(f"{train.name}: all words have the same tag in {place}, so there is nothing to learn: "
+            "name another column with label=")
     data = TaskData(own_name(name or train.name, {**glue_tasks, **question_tasks, **tag_tasks}), Tag(task).settle(splits), splits)
     types = f"spans, written in {len(data.task.labels)} tags" if task.scheme else f"{len(data.task.labels)} word classes"
     logger.info(f"{data.name}: words in {words}, tags in {place}: {types}; {split_sizes(splits, 'sentences')}")
