@@ -6,6 +6,7 @@ import numpy as np, pandas as pd, pytest
 
 from electra_nb.glue.kinds import kind_of
 from electra_nb.lab.own_data.data import own_data, own_rows
+from electra_nb.lab.tags.spans import tag_spans
 from electra_nb.text.corpus import get_corpus
 from electra_nb.lab.scoring.texts import read_texts
 
@@ -71,7 +72,7 @@ def test_near_spans(name, tmp_path, capsys):
     lines = '\n\n'.join(f'Olga {b}\nBerg {i}\nrows{k} {o}\nPiet {b}' for k in range(30))
     path = write(tmp_path/'people.conll', lines)
     task = own_data(path, dev=path)
-    assert task.task.metrics[0]=='entity_f1' and {t[0] for t in task.task.labels}=={'B','I','O'} and len(task.task.labels)==3
+    assert task.task.metrics[0]=='conlleval_f1' and {t[0] for t in task.task.labels}=={'B','I','O'} and len(task.task.labels)==3
     assert 'read as spans' in heard(capsys)
     assert own_rows(path, task.task).tags==task.splits['train'].tags
 
@@ -81,6 +82,11 @@ def test_types_alone(tmp_path, capsys):
 
 def long_rows(key): return [(key(i, j),w,t) for i,(ws,ts) in enumerate(sentences) for j,(w,t) in enumerate(zip(ws, ts))]
 
+def spans_of(words, tags):
+    "First and last+1 characters of the names, as annotation programs write them."
+    starts = [len(' '.join([*words[:i],''])) for i in range(len(words))]
+    return [[starts[a],starts[b]+len(words[b]),t] for a,b,t in tag_spans(tags)]
+
 tagged = {
     'ids.csv':table(**dict(zip(('sid','wort','typ'), zip(*long_rows(lambda i,j: i))))),
     'kaggle.csv':table(**dict(zip(('Sentence #','Word','Tag'), zip(*long_rows(lambda i,j: '' if j else f'Sentence: {i}'))))),
@@ -89,6 +95,9 @@ tagged = {
     'spelled.csv':table(words=[str(ws) for ws,_ in sentences], ner=[str(ts) for _,ts in sentences]),
     'numpy.csv':table(words=[str(np.array(ws)) for ws,_ in sentences], ner=[str(np.array(ts)) for _,ts in sentences]),
     'half.jsonl':'\n'.join(json.dumps(dict(text=' '.join(ws), ner_tags=ts)) for ws,ts in sentences),
+    'doccano.jsonl':'\n'.join(json.dumps(dict(id=i, text=' '.join(ws), label=spans_of(ws, ts))) for i,(ws,ts) in enumerate(sentences)),
+    'spacy.jsonl':'\n'.join(json.dumps(dict(text=' '.join(ws), entities=[dict(start_offset=a, end_offset=b, label=t) for a,b,t in spans_of(ws, ts)])) for ws,ts in sentences),
+    'spans.csv':table(text=[' '.join(ws) for ws,_ in sentences], spans=[str(spans_of(ws, ts)) for ws,ts in sentences]),
     'classes.csv':table(text=[' '.join(ws) for ws,_ in sentences], pos=[' '.join('NAME' if t[0]!='O' else 'REST' for t in ts) for _,ts in sentences]),
 }
 
@@ -97,6 +106,7 @@ def test_tagged(name, tmp_path):
     "Tags in a table, in three forms, are sentences; a saved model is scored on the same file."
     path = write(tmp_path/name, tagged[name])
     task = own_data(path)
+    if name!='numpy.csv' and task.task.scheme: assert {t for rows in task.splits.values() for ts in rows.tags for t in ts}=={'B-PER','I-PER','B-LOC','O'}
     assert (task.task.kind,n_rows(task))==('tag',24)
     assert {' '.join(ws) for rows in task.splits.values() for ws in rows.words}=={' '.join(ws) for ws,_ in sentences}
     assert len(own_rows(path, task.task))==24
@@ -126,7 +136,7 @@ refused = {
     'many.csv':(table(text=texts*4, code=[f'{250+k%24}.{k%3+1}' for k in range(144)]),{},'regression=False'),
     'floats.tsv':(''.join(f'{t}\t{i/7:.2f}\n' for i,t in enumerate(texts)),{},'no line of names'),
     'alone.csv':(table(token=[w for ws,_ in sentences for w in ws], label=[t for _,ts in sentences for t in ts]),{},'group the words into sentences'),
-    'doccano.jsonl':('\n'.join(json.dumps(dict(text=t, label=[[0,4,'PER']])) for t in texts),{},'write words with tags'),
+    'doccano.jsonl':('\n'.join(json.dumps(dict(text=t, label=[[0,4,'PER']])) for t in texts),{},"doccano.jsonl:4: the span [0, 4, 'PER'] is 'a sa'"),
     'nan.csv':(table(text=texts, mood=['nan','calm']*18),{},"the word 'nan' counts as none"),
     'nothing.csv':('',{},'is empty'),
     'nul.csv':(table(text=texts, mood=moods)+'\0\0\n',{},'NUL byte'),
@@ -171,6 +181,8 @@ def test_searched(tmp_path, capsys):
 
 def test_no_answers(tmp_path, capsys):
     "Placeholders say that there is no answer; equal ids are numbered."
+    unknown = write(tmp_path/'test.jsonl', '\n'.join(json.dumps(dict(question=q, context=c, answers=dict(text='', answer_start=0))) for q,c in zip(questions, places)))
+    with pytest.raises(ValueError, match='no answer in it'): own_data(unknown)
     half = [[dict(text='', answer_start=-1)] if i%2 else [dict(text='Brink', answer_start=p.index('Brink'))] for i,p in enumerate(places)]
     task = own_data(write(tmp_path/'none.json', squad(half)))
     assert sum(not a for s in task.splits.values() for a in s.answers)==12
@@ -256,7 +268,7 @@ def test_shared_cases():
         task = own_data(cases/name)
         assert (task.task.kind,n_rows(task))==(kind,per_kind[kind]+12*('placeholder' in name)), name
         assert not name.startswith('pair') or len(task.task.text)==2
-        assert kind!='tag' or task.task.metrics[0]=='entity_f1'
+        assert kind!='tag' or task.task.metrics[0]=='conlleval_f1'
     for name,says in {'spam.tsv':'no line of names', 'stars.csv':'no line of names', 'codes-icd.csv':'regression=', 'codes-sections.csv':'regression='}.items():
         with pytest.raises(ValueError, match=says): own_data(cases/name)
     for name in 'cr-only.txt blank-zwsp.txt mac-leftovers office-leftovers records.ndjson records.jsonlines table.tab corpus-quotes.tsv corpus-sep.csv'.split():

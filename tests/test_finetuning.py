@@ -288,7 +288,7 @@ def test_own_tagged_sentences(tmp):
     p.communicate()
     assert run(tmp, tag('names_killed'))[0]==0
     assert lines(tmp/'names_killed')==lines(tmp/'names')
-    assert [r['metric'] for r in lines(tmp/'names')]==['entity_f1']*3 and lines(tmp/'names')[0]['failure']==''
+    assert [r['metric'] for r in lines(tmp/'names')]==['conlleval_f1']*3 and lines(tmp/'names')[0]['failure']==''
     code = """
 import sys, torch
 from pathlib import Path

@@ -14,8 +14,7 @@ from electra_nb.lab.questions.head import AnswerHead, Beam, HeadConfig, answer_l
 from electra_nb.lab.questions.spans import align, word_splitter
 from electra_nb.glue.head import Classifier, TaskLoss
 from electra_nb.glue.learner import SparseNorm, SumLoss
-from electra_nb.lab.questions.rows import read_squad
-from electra_nb.lab.questions.rows import question_rows
+from electra_nb.lab.questions.rows import question_rows, read_squad
 from electra_nb.lab.questions.spans import SpanConfig, find_answers
 from electra_nb.lab.questions.squad import answer_scores, normalise, squad1_scores, squad2_scores
 from electra_nb.lab.questions.windows import WindowConfig, Windows
@@ -35,7 +34,7 @@ from electra_nb.objectives.rtd import JointLoss, LossConfig, RTDModel, tower_los
 from electra_nb.objectives.sampling import adjust_logits, gumbel_sample
 from electra_nb.lab.tags.rows import read_conll
 from electra_nb.glue.tasks import tasks
-from electra_nb.lab.tags.spans import f_score, schemes, span_counts, span_tags, tag_spans, word_loss
+from electra_nb.lab.tags.spans import ratio, schemes, span_counts, span_tags, tag_metrics, tag_spans
 from electra_nb.lab.tags.rows import TagSplit
 from electra_nb.lab.tags.tagger import TagFeatures, Tagger, TagLoss
 from electra_nb.text.tokenizer import line_encoder, load_tokenizer
@@ -284,11 +283,11 @@ def test_squad_features(squad, key, tmp_path):
         assert (rows.ids[row], len(words))==(train['id'], train['n_words'])
         assert words==want['first_words'].get(train['id'], words)
         for f,g in zip(train['features'], dev['features']):
-            (ids,n_a,y),mine,begin = feats[k],feats.judged[k],feats.begin[k]
+            (ids,n_a,y),begin = feats[k],feats.begin[k]
             assert (ids.tolist(), n_a)==(f['ids'], f['n_first_segment'])
             assert y.tolist()==[f['start_positions'], f['end_positions'], f['is_impossible']]
-            assert [[n_a+j, int(c.word[begin+j])] for j in range(len(mine))]==g['token_to_word']
-            assert (n_a+np.flatnonzero(mine)).tolist()==g['max_context']
+            assert [[n_a+j, int(c.word[begin+j])] for j in range(len(ids)-n_a-1)]==g['token_to_word']
+            assert [*range(*feats.judged[k])]==g['max_context']
             assert feats.row[k]==row
             k += 1
     assert k==len(feats)
@@ -465,12 +464,13 @@ def test_spans():
         for scheme in schemes: assert span_tags(spans, len(case['tags']), scheme)==case[scheme]
     for name,o in tagging['runs'].items():
         rows = o['rows']
-        got = f_score(*map(sum, zip(*(span_counts(r['tags'], r['predicted_tags']) for r in rows))))
-        assert got==pytest.approx({k:o['entity_f1'][k] for k in got}), name
-        right,n = (sum(f(*ts) for r in rows for ts in zip(r['tags'], r['predicted_tags'])) for f in (lambda a,b: a==b, lambda a,b: 1))
-        assert 100*right/n==pytest.approx(o['accuracy']['accuracy']), name
+        pairs = [(r['tags'],r['predicted_tags']) for r in rows]
+        right,predicted,true = map(sum, zip(*(span_counts(*p) for p in pairs)))
+        got = dict(precision=ratio((right,predicted)), recall=ratio((right,true)))
+        for k,metric in dict(f1='entity_f1', accuracy='accuracy').items(): got[k] = ratio([*map(sum, zip(*(tag_metrics[metric](*p) for p in pairs)))])
+        assert got==pytest.approx({k:{**o['accuracy'], **o['entity_f1']}[k] for k in got}), name
         n_words = sum(map(sum, (r['labels_mask'] for r in rows)))
-        assert word_loss([r['loss'] for r in rows], n_words, doubled=True)==pytest.approx(o['entity_f1']['loss'])
+        assert 2*sum(r['loss'] for r in rows)/n_words==pytest.approx(o['entity_f1']['loss']) # the original adds each sentence's loss twice
 
 def test_tag_features(tmp_path):
     "Files become the same labels, ids and places of first pieces. A sentence that does not fit is read in parts, where the original code loses it."

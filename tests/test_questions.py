@@ -1,5 +1,5 @@
 "Extractive question answering from a file to answers: training, the ledger, official files, real data."
-import json, random
+import json, random, tracemalloc
 from pathlib import Path
 
 import pytest, torch
@@ -11,9 +11,8 @@ from electra_nb.lab.questions.spans import answer_finder
 from electra_nb.glue.kinds import kind_of
 from electra_nb.lab.questions.rows import QuestionRows
 from electra_nb.glue.learner import FinetuneConfig
-from electra_nb.lab.questions.windows import Windows
-from electra_nb.text.tokenizer import load_tokenizer, tiny_tokenizer
-from electra_nb.text.tokenizer import special_tokens
+from electra_nb.lab.questions.windows import max_context, Windows
+from electra_nb.text.tokenizer import load_tokenizer, special_tokens, tiny_tokenizer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -140,6 +139,21 @@ def test_other_languages(name):
         (first,last,_),shift = feats.y[i].tolist(),feats.n_a[i]
         got,(a,b) = find(feats.contexts[text], first-shift, last-shift)
         assert got==text[a:b]==wanted
+
+def test_memory():
+    "Windows of a large file need few bytes beside their ids, and contexts of one length are cut once."
+    rng,words = random.Random(0),'the boat sails from a harbour near Rome and carries salt to Oslo in May'.split()
+    contexts = [' '.join(rng.choices(words, k=300)) for _ in range(300)]
+    rows = QuestionRows(['Where from?']*300, contexts, [[]]*300, [None]*300, [*map(str, range(300))])
+    tok = tiny_tokenizer()
+    Windows(rows.take([True]+[False]*299), tok)
+    max_context.cache_clear()
+    tracemalloc.start()
+    feats = Windows(rows, tok)
+    kept,peak = (b/len(feats.ids) for b in tracemalloc.get_traced_memory())
+    tracemalloc.stop()
+    assert kept<25 and peak<40
+    assert max_context.cache_info().misses==len({len(c.ids) for c in feats.contexts.values()})
 
 @real
 def test_official_files():

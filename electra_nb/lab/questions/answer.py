@@ -5,23 +5,27 @@
 # %% auto #0
 __all__ = ['squad1_metrics', 'squad2_metrics', 'AnswerConfig', 'Answer', 'answer_rows']
 
-# %% ../../../nbs/lab/questions/06_answer.ipynb #ac4428b6
+# %% ../../../nbs/lab/questions/06_answer.ipynb #b8a96ae2
 import html as _html, json, math, numpy as np, pandas as pd, re
 from collections import Counter
 from dataclasses import dataclass, replace
 from ...core.messages import logger
-from ...core.settings import Settings
-from ...glue.splits import dev_split, text_core
-from .head import Beam, HeadChoice, KeptLoss, Reader, heads, build_reader, folder_twin, plain_twin, reader_lines
-from .rows import QuestionRows, question_rows
-from ...glue.tasks import Task
-from .spans import SpanConfig, find_answers
-from .squad import answer_scores, normalise, squad1_scores, squad2_scores
 from ...glue.tables import Table
+from ...glue.tasks import Task
 from ...glue.twin import load_head, save_head
-from .windows import WindowConfig, Windows
+from .head import Beam, KeptLoss, Reader, heads, build_reader, folder_twin, plain_twin, reader_lines
+from .rows import QuestionRows, question_rows
+from .spans import find_answers
+from .squad import answer_scores, normalise, squad1_scores, squad2_scores
+from .windows import Windows
 from fastai.metrics import AvgMetric
 from fastcore.basics import patch
+from .head import HeadChoice
+from ...core.settings import Settings
+from .spans import SpanConfig
+from .windows import WindowConfig
+from ...glue.splits import dev_split
+from ...glue.splits import text_core
 
 # %% ../../../nbs/lab/questions/06_answer.ipynb #ce0056f7
 squad1_metrics = 'exact_match','f1'
@@ -53,12 +57,13 @@ class Answer:
     def model(self, encoder, dropout, own): return Reader(encoder, heads[own.head])
     def training_loss(self, train, own): return self.loss
 
-# %% ../../../nbs/lab/questions/06_answer.ipynb #6bfdd55d
+# %% ../../../nbs/lab/questions/06_answer.ipynb #6d7254f1
 @patch
 def read(self:Answer, table:Table, labelled:bool=True) -> QuestionRows:
     "The rows of a table."
     rows = question_rows(table)
-    if labelled and rows.answers is None: raise ValueError(f"{table.name}: no column 'answers'; there: {', '.join(table.columns)}")
+    if labelled and rows.answers is None:
+        raise ValueError(f"{table.name}: no column 'answers', or no answer in it; columns there: {', '.join(table.columns)}")
     return rows
 
 @patch
@@ -68,7 +73,7 @@ def settle(self:Answer, splits:dict) -> Task:
     m = self.task.metrics
     return replace(self.task, metrics=(*m,*(o for o in squad2_metrics if o not in m))) if lack else self.task
 
-# %% ../../../nbs/lab/questions/06_answer.ipynb #19ebad86
+# %% ../../../nbs/lab/questions/06_answer.ipynb #24945007
 def _pair(p):
     "A question and its context, from a dictionary or as they are."
     named = {str(k).lower():v for k,v in p.items()} if isinstance(p, dict) else {}
@@ -77,12 +82,12 @@ def _pair(p):
 @patch
 def rows_of(self:Answer, pairs) -> QuestionRows:
     "Rows without answers, of (question, context) or dictionaries of both, one or several."
-    several = hasattr(pairs, '__iter__') and not (hasattr(pairs, 'columns') or isinstance(pairs, (str,dict)))
-    pairs = [*map(_pair, pairs)] if several else [_pair(pairs)]
-    if len(pairs)==2 and all(isinstance(t, str) for t in pairs): pairs = [pairs]
+    alone = isinstance(pairs, (str,dict)) or hasattr(pairs, 'columns') or not hasattr(pairs, '__iter__')
+    pairs = [*map(_pair, [pairs] if alone else pairs)]
+    if [*map(type, pairs)]==[str,str]: pairs = [pairs]
     for i,p in enumerate(pairs):
-        if isinstance(p, (tuple,list)) and [type(t) for t in p]==[str,str] and all(t.strip() for t in p): continue
-        raise ValueError(f"text {i}: a pair (question, context) was expected, found {p!r:.60}")
+        if not (isinstance(p, (tuple,list)) and [*map(type, p)]==[str,str] and all(t.strip() for t in p)):
+            raise ValueError(f"text {i}: a pair (question, context) was expected, found {p!r:.60}")
     if not pairs: raise ValueError("there is no question to answer")
     questions,contexts = map(list, zip(*pairs))
     return QuestionRows(questions, contexts, ids=[str(i) for i in range(len(pairs))])
@@ -105,21 +110,18 @@ def features(self:Answer, rows:QuestionRows, tok, max_len:int, own:AnswerConfig,
     if train and rows.lost: logger.info(f"{next(iter(rows.lost.values()))} ({len(rows.lost)} such question(s)) cannot be trained on")
     return feats
 
-# %% ../../../nbs/lab/questions/06_answer.ipynb #cee0eaa5
+# %% ../../../nbs/lab/questions/06_answer.ipynb #85bdc54d
 @patch
 def decode(self:Answer, feats:Windows, out:tuple) -> np.ndarray: # (rows,) of `Found`
     "The answers to the questions, from the outputs for their windows."
-    relative = not heads[feats.cfg.head].answerable
-    found = find_answers(feats, Beam(*out), feats.cfg, relative)
+    found = find_answers(feats, Beam(*out), feats.cfg, relative=not heads[feats.cfg.head].answerable)
     for f in found: f.is_absent = self.may_lack and f.absent>feats.cfg.no_answer_above
     act = np.empty(len(found), object)
     act[:] = found
     return act
 
 @patch
-def to_labels(self:Answer, act:np.ndarray) -> np.ndarray:
-    "The same: scores need all of an answer."
-    return act
+def to_labels(self:Answer, act:np.ndarray) -> np.ndarray: return act # scores need all of an answer
 
 # %% ../../../nbs/lab/questions/06_answer.ipynb #3160a81f
 def answer_rows(found, form):
@@ -192,7 +194,7 @@ def majority_baseline(self:Answer, train:QuestionRows, dev:QuestionRows) -> floa
     which = ('exact_match','f1').index(self.task.metrics[0])
     return max(100*float(np.mean([answer_scores(g, a, self.may_lack)[which] for a in dev.answers])) for g in guesses)
 
-# %% ../../../nbs/lab/questions/06_answer.ipynb #7bf97879
+# %% ../../../nbs/lab/questions/06_answer.ipynb #6a22ae54
 @patch
 def shown(self:Answer, feats:Windows, batch:tuple, max_n:int, **columns) -> pd.DataFrame:
     "Questions, contexts, targets and other spans of the first `max_n` windows of a batch."
@@ -208,6 +210,9 @@ def shown(self:Answer, feats:Windows, batch:tuple, max_n:int, **columns) -> pd.D
 _colours = dict(target='#b7e4c7', prediction='#bcd7f5')
 
 @patch
+def confused(self:Answer, rows, pred): raise ValueError("a confusion matrix needs labels; this task has answers in a context")
+
+@patch
 def html(self:Answer, table:pd.DataFrame) -> str:
     "A table of `shown` for a notebook, with the answers coloured in their contexts."
     table = table.map(lambda v: _html.escape(v) if isinstance(v, str) else v)
@@ -217,7 +222,3 @@ def html(self:Answer, table:pd.DataFrame) -> str:
         def mark(m): return f'<span style="background:{marks[m[0]]}">{m[0]}</span>'
         return re.sub(pattern, mark, row.context, count=len(marks)) if marks else row.context
     return table.assign(context=table.apply(coloured, axis=1)).to_html(escape=False)
-
-# %% ../../../nbs/lab/questions/06_answer.ipynb #e7a082a5
-@patch
-def confused(self:Answer, rows, pred): raise ValueError("a confusion matrix needs labels; this task has answers in a context")

@@ -4,18 +4,20 @@
 
 # %% auto #0
 __all__ = ['heads', 'Beam', 'HeadConfig', 'HeadChoice', 'EndGivenStart', 'AnswerHead', 'answer_losses', 'best_spans', 'Reader',
-           'KeptLoss', 'plain_twin', 'AnswersConfig', 'folder_twin', 'say_once', 'reader_lines', 'head_of',
-           'build_reader']
+           'KeptLoss', 'plain_twin', 'AnswersConfig', 'folder_twin', 'reader_lines', 'head_of', 'build_reader']
 
-# %% ../../../nbs/lab/questions/01_head.ipynb #8e731230
-import torch.nn.functional as F
+# %% ../../../nbs/lab/questions/01_head.ipynb #69f7fad4
+import torch, torch.nn.functional as F
 from collections import namedtuple
+from copy import deepcopy
 from dataclasses import dataclass
+from ...core.messages import logger
 from ...glue.head import dense, encode_rows
+from functools import cache
 from torch import Tensor, nn
-from transformers import ElectraModel
+from transformers import ElectraConfig, ElectraForQuestionAnswering, ElectraModel, PreTrainedModel
 
-# %% ../../../nbs/lab/questions/01_head.ipynb #38f29029
+# %% ../../../nbs/lab/questions/01_head.ipynb #d6a8e843
 @dataclass(frozen=True)
 class HeadConfig:
     "What the head is made of."
@@ -27,7 +29,6 @@ class HeadConfig:
 
 heads = dict(joint=HeadConfig(), independent=HeadConfig(joint=False), plain=HeadConfig(joint=False, answerable=False))
 
-# %% ../../../nbs/lab/questions/01_head.ipynb #51ef881a
 @dataclass(frozen=True)
 class HeadChoice:
     "The head for answers."
@@ -149,13 +150,6 @@ class KeptLoss:
         beam = Beam(*out)
         return torch.stack([beam.start[:,0],beam.end[:,0,0]], 1)
 
-# %% ../../../nbs/lab/questions/01_head.ipynb #78c54035
-import torch
-from copy import deepcopy
-from ...core.messages import logger
-from functools import cache
-from transformers import ElectraConfig, ElectraForQuestionAnswering, ElectraModel, PreTrainedModel
-
 # %% ../../../nbs/lab/questions/01_head.ipynb #0c9d56f0
 @torch.no_grad()
 def plain_twin(
@@ -174,7 +168,7 @@ def plain_twin(
     hf.qa_outputs.bias.copy_(torch.cat([l.bias for l in ends]))
     return hf.eval()
 
-# %% ../../../nbs/lab/questions/01_head.ipynb #5987b68a
+# %% ../../../nbs/lab/questions/01_head.ipynb #c4fbd655
 class AnswersConfig(ElectraConfig):
     "The settings of an encoder whose head transformers does not have."
     model_type = 'electra_answers'
@@ -184,7 +178,7 @@ def folder_twin(
 ) -> PreTrainedModel: # `ElectraForQuestionAnswering`, or the encoder alone
     "What a folder for transformers can hold of a model."
     if model.head.cfg==heads['plain']: return plain_twin(model)
-    say_once("transformers has no class with this head, so its Auto classes refuse the folder of this model: Study.predict reads it. "
+    _say_once("transformers has no class with this head, so its Auto classes refuse the folder of this model: Study.predict reads it. "
         "Fine-tune with head='plain' for a folder that they open")
     values = model.electra.config.to_dict()
     twin = ElectraModel(AnswersConfig(**{k:v for k,v in values.items() if k!='model_type'}))
@@ -192,7 +186,7 @@ def folder_twin(
     return twin
 
 @cache
-def say_once(sentence): logger.info(sentence)
+def _say_once(sentence): logger.info(sentence)
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #067f0b3a
 def reader_lines(

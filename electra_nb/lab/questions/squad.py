@@ -6,11 +6,13 @@
 __all__ = ['squad1', 'squad2', 'question_tasks', 'mrqa_task', 'question_table', 'question_hub', 'normalise', 'word_f1',
            'answer_scores', 'squad1_scores', 'best_threshold', 'squad2_scores']
 
-# %% ../../../nbs/lab/questions/05_squad.ipynb #52a3fff5
+# %% ../../../nbs/lab/questions/05_squad.ipynb #95f8bae8
+import numpy as np, re, string
+from collections import Counter
 from dataclasses import replace
-from .rows import read_squad
-from ...glue.tasks import Split, Task
 from ...glue.tables import Table, read_file
+from ...glue.tasks import Split, Task
+from .rows import read_squad
 from pathlib import Path
 
 # %% ../../../nbs/lab/questions/05_squad.ipynb #c98e3218
@@ -27,24 +29,19 @@ def mrqa_task(name:str) -> Task:
 question_tasks = dict(squad=squad1, squad2=squad2,
     **{k.lower():mrqa_task(k) for k in ('NewsQA','NaturalQuestions','TriviaQA','SearchQA')})
 
-# %% ../../../nbs/lab/questions/05_squad.ipynb #7e2f255c
+# %% ../../../nbs/lab/questions/05_squad.ipynb #f82cb83e
 def question_table(
     task:Task,
     path:str, # .json in SQuAD's format, or .jsonl in MRQA's; .gz, .xz and .zst are decompressed
     labelled:bool=True, # not used here: `Answer.read` wants answers or not
 ) -> Table:
     "Read a file of questions."
-    path = Path(path)
-    return (read_file if '.jsonl' in path.suffixes else read_squad)(path)
+    return (read_file if '.jsonl' in Path(path).suffixes else read_squad)(Path(path))
 
 def question_hub(ds, task:Task, name:str) -> Table:
     "A `datasets.Dataset` with the columns of SQuAD on the hub; `name` is for messages."
     columns = {c:list(ds[c]) for c in ('id','question','context','answers') if c in ds.column_names}
     return Table(columns, [f'{name} row {i}' for i in range(len(ds))], name)
-
-# %% ../../../nbs/lab/questions/05_squad.ipynb #911776e6
-import numpy as np, re, string
-from collections import Counter
 
 # %% ../../../nbs/lab/questions/05_squad.ipynb #6658177f
 _punctuation = str.maketrans('', '', string.punctuation)
@@ -99,7 +96,7 @@ def best_threshold(
     best = int(np.argmax(totals))
     return float(totals[best]),float(absent[order[best-1]]) if best else 0.
 
-# %% ../../../nbs/lab/questions/05_squad.ipynb #4ab0363c
+# %% ../../../nbs/lab/questions/05_squad.ipynb #1098a022
 def squad2_scores(
     answers:list, # texts, best answers whether or not there is one
     absent:list, # score of "no answer" of each
@@ -110,11 +107,8 @@ def squad2_scores(
     absent,has = np.array(absent, float),np.array([bool(o) for o in accepted])
     out,raw = {},np.array([answer_scores(a, o, v2=True) for a,o in zip(answers, accepted)]).T
     scores = dict(zip(('exact_match','f1'), np.where(absent>threshold, ~has, raw)))
-    for k,s in scores.items(): out[k] = 100*float(s.mean())
-    for name,of in dict(has_answer=has, no_answer=~has).items():
-        for k,s in scores.items():
-            if of.any(): out[f'{name}_{k}'] = 100*float(s[of].mean())
-            else: out[f'{name}_{k}'] = float('nan')
+    for name,of in {'':has | ~has, 'has_answer_':has, 'no_answer_':~has}.items():
+        for k,s in scores.items(): out[name+k] = 100*float(s[of].mean()) if of.any() else float('nan')
     empty = np.array([not a for a in answers])
     for k,s in zip(scores, raw):
         best,at = best_threshold(s, empty, absent, has)

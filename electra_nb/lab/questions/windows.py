@@ -4,48 +4,50 @@
 
 # %% auto #0
 __all__ = ['Context', 'context_of', 'place_encoder', 'is_wordpiece', 'unspaced', 'answer_tokens', 'window_starts', 'max_context',
-           'WindowConfig', 'check_room', 'window_target', 'Windows']
+           'WindowConfig', 'window_target', 'Windows']
 
-# %% ../../../nbs/lab/questions/03_windows.ipynb #c32828e7
+# %% ../../../nbs/lab/questions/03_windows.ipynb #4ef4d374
 import numpy as np, regex, torch
-from bisect import bisect_right
 from dataclasses import dataclass
-from .rows import find_words, word_range, QuestionRows
 from ...glue.features import PackedRows, check_unicode
+from .rows import find_words, word_range, QuestionRows
 from ...text.tokenizer import text_backend
-from fastcore.basics import patch
+from functools import lru_cache
+from itertools import repeat
 from transformers import PreTrainedTokenizerFast
 
-# %% ../../../nbs/lab/questions/03_windows.ipynb #c502f417
+# %% ../../../nbs/lab/questions/03_windows.ipynb #08e2e171
 @dataclass
 class Context:
-    "A context in words and tokens."
+    "A context in words and tokens, as arrays of 32-bit integers."
     text:str
-    words:list # (first, last+1) character of each word
     ids:np.ndarray # (n,) token ids
     first:np.ndarray # (n,) first character of each token
     last:np.ndarray # (n,) last character of each token, +1
     word:np.ndarray # (n,) number of the word of each token
+    @property
+    def words(self): return find_words(self.text) # (first, last+1) character of each
 
 def context_of(
     text:str,
     encoding, # of `tokenizers`
 ) -> Context:
-    "Words and tokens of a context."
-    words = find_words(text)
-    starts = [w[0] for w in words]
-    spans = []
-    for a,b in encoding.offsets:
-        a += len(text[a:b])-len(text[a:b].lstrip())
-        spans.append((a,max(a, b),max(0, bisect_right(starts, a)-1)))
-    first,last,word = np.array(spans, np.int64).reshape(-1, 3).T
-    return Context(text, words, np.array(encoding.ids, np.int64), first, last, word)
+    "The tokens of a context."
+    spans = [(a+len(text[a:b])-len(text[a:b].lstrip()),b) for a,b in encoding.offsets]
+    first,last = np.array(spans, np.int32).reshape(-1, 2).T.copy()
+    starts = np.array([w[0] for w in find_words(text)], np.int32)
+    word = np.maximum(np.searchsorted(starts, first, 'right')-1, 0).astype(np.int32)
+    return Context(text, np.array(encoding.ids, np.int32), first, np.maximum(first, last), word)
 
-# %% ../../../nbs/lab/questions/03_windows.ipynb #4743dc30
+# %% ../../../nbs/lab/questions/03_windows.ipynb #fe758ee7
 def place_encoder(tok:PreTrainedTokenizerFast):
     "A function from texts to encodings of `tokenizers`, which have ids and places."
     backend = text_backend(tok)
     return lambda texts: backend.encode_batch(check_unicode(texts), add_special_tokens=False)
+
+def _in_blocks(encode, texts, n=256):
+    check_unicode(texts) # all of them, so that the number of a bad one is right
+    for i in range(0, len(texts), n): yield from encode(texts[i:i+n])
 
 # %% ../../../nbs/lab/questions/03_windows.ipynb #3f0a91b2
 def is_wordpiece(tok:PreTrainedTokenizerFast) -> bool: return type(tok.backend_tokenizer.model).__name__=='WordPiece'
@@ -87,20 +89,22 @@ def window_starts(
     while starts[-1]+room<n: starts.append(starts[-1]+min(room, stride))
     return starts
 
-# %% ../../../nbs/lab/questions/03_windows.ipynb #d8ac029b
+# %% ../../../nbs/lab/questions/03_windows.ipynb #ab6e921b
+@lru_cache(maxsize=4096)
 def max_context(
-    starts:list, # first token of each window
     n:int, # tokens of the context
     room:int, # tokens in a window
-) -> np.ndarray: # (windows, n) bool
-    "Which window each token is judged in."
-    at,begin = np.arange(n),np.array(starts)[:,None]
-    length = np.minimum(room, n-begin)
-    left,right = at-begin,begin+length-1-at
+    stride:int=128, # as for `window_starts`
+) -> np.ndarray: # (windows, 3): first token of each window; first and last+1 of the tokens that are judged in it
+    "Which tokens each window judges."
+    begin = np.array(window_starts(n, room, stride))[:,None]
+    length,left = np.minimum(room, n-begin),np.arange(n)-begin
+    right = length-1-left
     score = np.where((left>=0) & (right>=0), np.minimum(left, right)+.01*length, -1)
-    return score.argmax(0)==np.arange(len(starts))[:,None]
+    edges = np.searchsorted(score.argmax(0), np.arange(len(begin)+1))
+    return np.stack([begin[:,0], edges[:-1], edges[1:]], 1)
 
-# %% ../../../nbs/lab/questions/03_windows.ipynb #7c83bb69
+# %% ../../../nbs/lab/questions/03_windows.ipynb #10f4d794
 @dataclass(frozen=True)
 class WindowConfig:
     "How contexts are cut."
@@ -108,13 +112,6 @@ class WindowConfig:
     max_question:int=64 # ids of a question (original code)
     ranges = dict(doc_stride='[1, inf)', max_question='[1, inf)')
 
-def check_room(max_len:int, cfg:WindowConfig) -> None:
-    "Refuse rows that would have no room for a context."
-    if max_len>=cfg.max_question+19: return
-    raise ValueError(f"max_len={max_len} leaves no room for contexts beside questions of up to {cfg.max_question} ids: pass a max_len of "
-        f"{cfg.max_question+19} or more, or a smaller max_question")
-
-# %% ../../../nbs/lab/questions/03_windows.ipynb #081a1ee0
 def window_target(
     found:tuple, # first and last token of the answer in the context; None: no answer
     begin:int, # first token of the window
@@ -126,7 +123,7 @@ def window_target(
     a,b = found
     return (a-begin+shift,b-begin+shift,0) if begin<=a and b<begin+n else (0,0,0)
 
-# %% ../../../nbs/lab/questions/03_windows.ipynb #1e84e81f
+# %% ../../../nbs/lab/questions/03_windows.ipynb #5224a5e7
 class Windows(PackedRows):
     "Rows of ids for questions and parts of their contexts, with targets."
     def __init__(self,
@@ -136,48 +133,35 @@ class Windows(PackedRows):
         cfg:WindowConfig=WindowConfig(),
         train:bool=False, # leave out questions whose answer is not at its place (original code)
     ):
-        check_room(max_len, cfg)
-        self.rows,self.tok = rows,tok
-        self.cfg,self.max_len = cfg,max_len
+        if max_len<cfg.max_question+19: raise ValueError(f"max_len={max_len} leaves no room for contexts beside questions of up to "
+            f"{cfg.max_question} ids: pass a max_len of {cfg.max_question+19} or more, or a smaller max_question")
+        self.rows,self.tok,self.cfg,self.max_len = rows,tok,cfg,max_len
         encode,texts = place_encoder(tok),list(dict.fromkeys(check_unicode(rows.contexts)))
-        self.contexts = {t:context_of(t, e) for t,e in zip(texts, encode(texts))}
-        questions = [e.ids for e in encode(rows.questions)]
+        self.contexts = {t:context_of(t, e) for t,e in zip(texts, _in_blocks(encode, texts))}
+        questions = [e.ids for e in _in_blocks(encode, rows.questions)]
         self.n_cut,self.n_long = 0,sum(len(q)>cfg.max_question for q in questions) # contexts are never cut
         spans = rows.spans or [None]*len(rows)
-        alone = encode([c[slice(*(s or (0,0)))] for c,s in zip(rows.contexts, spans)]) if is_wordpiece(tok) else [None]*len(rows)
+        alone = _in_blocks(encode, [c[slice(*(s or (0,0)))] for c,s in zip(rows.contexts, spans)]) if is_wordpiece(tok) else repeat(None)
         found = [s and answer_tokens(self.contexts[c], s, e and e.ids) for c,s,e in zip(rows.contexts, spans, alone)]
-        left_out = [train and bool(rows.answers[i]) and s is None for i,s in enumerate(spans)]
-        rest = [i for i,gone in enumerate(left_out) if not gone]
-        self._join([self._windows(i, questions[i][:cfg.max_question], found[i]) for i in rest])
+        used = [i for i,s in enumerate(spans) if not (train and rows.answers[i] and s is None)]
+        windows = [w for i in used for w in self._windows(i, questions[i][:cfg.max_question], found[i])]
+        row,begin,ids,n_a,judged,targets = zip(*windows)
+        self.row,self.begin,self.judged = np.array(row),np.array(begin),np.array(judged)
+        self.pack(ids, n_a, np.array(targets))
 
+    def _windows(self, i, question, found):
+        "(row, first token, ids, ids before the context, positions that are judged, target) of each window of a question."
+        c,shift = self.contexts[self.rows.contexts[i]],len(question)+2
+        room = self.max_len-shift-1
+        head,sep = np.array([self.tok.cls_token_id,*question,self.tok.sep_token_id], np.int32),np.array([self.tok.sep_token_id], np.int32)
+        for begin,first,limit in max_context(len(c.ids), room, self.cfg.doc_stride).tolist():
+            part = c.ids[begin:begin+room]
+            judged = first-begin+shift,limit-begin+shift
+            yield i,begin,np.concatenate([head, part, sep]),shift,judged,window_target(found, begin, len(part), shift)
 
-# %% ../../../nbs/lab/questions/03_windows.ipynb #016f89de
-@patch
-def _windows(self:Windows, i, question, found):
-    "(row, begin, ids, ids before the context, which tokens are judged here, target) of each window."
-    c,shift = self.contexts[self.rows.contexts[i]],len(question)+2
-    room = self.max_len-shift-1
-    starts = window_starts(len(c.ids), room, self.cfg.doc_stride)
-    judged = max_context(starts, len(c.ids), room)
-    head,sep = [self.tok.cls_token_id,*question,self.tok.sep_token_id],[self.tok.sep_token_id]
-    for begin,mine in zip(starts, judged):
-        part = c.ids[begin:begin+room]
-        target = window_target(found, begin, len(part), shift)
-        yield i,begin,np.concatenate([head, part, sep]),shift,mine[begin:begin+room],target
-
-# %% ../../../nbs/lab/questions/03_windows.ipynb #c8ce9620
-@patch
-def _join(self:Windows, windows):
-    "Put all windows end to end."
-    flat = [w for of_question in windows for w in of_question]
-    row,begin,ids,n_a,self.judged,targets = zip(*flat)
-    self.row,self.begin = np.array(row),np.array(begin)
-    self.pack(ids, n_a, np.array(targets))
-
-@patch
-def batch(self:Windows,
-    at, # (bs,) numbers of features
-) -> tuple: # ids (bs, sl), lengths (bs,), ids before the context (bs,), targets (bs, 3) for the model, and for the loss
-    "Gather features, padded to the longest of them."
-    y = torch.from_numpy(self.targets[at])
-    return *self.gather(at),torch.from_numpy(self.n_a[at]),y,y
+    def batch(self,
+        at, # (bs,) numbers of features
+    ) -> tuple: # ids (bs, sl), lengths (bs,), ids before the context (bs,), targets (bs, 3) for the model, and for the loss
+        "Gather features, padded to the longest of them."
+        y = torch.from_numpy(self.targets[at])
+        return *self.gather(at),torch.from_numpy(self.n_a[at]),y,y
