@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from ..core.files import hash_texts, remembered_hash
 from ..core.messages import logger
-from .docstrings import library_docs
+from .docstrings import all_docs
 from .reading import Continued, file_kind, find_files, left_out, max_chars, need_text, read_docs, record_kinds, suffixes
 from .reading import text_bytes
 from functools import partial
@@ -33,7 +33,7 @@ class Corpus(Protocol):
     uses:frozenset # which of the options 'text_column' and 'whole_files' make a difference
     def __iter__(self) -> Iterator[str]: "The documents, from the beginning; later pieces of a long one are of the type `Continued`."
 
-# %% ../../nbs/book/10_corpus.ipynb #ce541941
+# %% ../../nbs/book/10_corpus.ipynb #9b31f5fa
 @dataclass(frozen=True)
 class Documents:
     "A `Corpus` from a function that starts a fresh pass."
@@ -300,7 +300,7 @@ def mixture(
 # %% ../../nbs/book/10_corpus.ipynb #33305ad6
 def builtin_corpus() -> Corpus:
     "English docstrings of the installed libraries (`text.docstrings`)."
-    docs = [d for _,d in library_docs()]
+    docs = [d for _,d in all_docs()]
     return Documents('builtin', lambda: iter(docs), hash_texts(docs), sum(map(len, docs)))
 
 # %% ../../nbs/book/10_corpus.ipynb #3b37ec43

@@ -10,7 +10,7 @@ __all__ = ['SlipHunt', 'row_sentences', 'swapped_pairs', 'pair_rows', 'preferenc
 import numpy as np
 from collections import namedtuple
 from dataclasses import replace
-from ..own_data.builtin import split_sentences, swap_words
+from ...text.docstrings import split_sentences, swap_words
 from ...training.progress import orders
 from ...objectives.evaluation import half_precision
 from .pairs import Pair, read_pairs

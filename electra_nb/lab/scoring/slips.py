@@ -10,7 +10,8 @@ __all__ = ['Planted', 'Judged', 'Share', 'Threshold', 'held_out_sentences', 'mis
 import numpy as np
 from collections import Counter, namedtuple
 from collections.abc import Callable
-from ..own_data.builtin import all_docs, most, split_sentences, swap_words
+from ..own_data.builtin import most
+from ...text.docstrings import all_docs, split_sentences, swap_words
 from ...text.corpus import is_held_out
 from ...text.reading import read_docs
 from .towers import Scorer
