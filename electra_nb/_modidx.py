@@ -3222,7 +3222,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                           'electra_nb.text.examples._dtype': ('book/examples.html#_dtype', 'electra_nb/text/examples.py'),
                                           'electra_nb.text.examples._is_complete': ( 'book/examples.html#_is_complete',
                                                                                      'electra_nb/text/examples.py'),
-                                          'electra_nb.text.examples._key': ('book/examples.html#_key', 'electra_nb/text/examples.py'),
                                           'electra_nb.text.examples._pack_numbered': ( 'book/examples.html#_pack_numbered',
                                                                                        'electra_nb/text/examples.py'),
                                           'electra_nb.text.examples._packer': ('book/examples.html#_packer', 'electra_nb/text/examples.py'),
