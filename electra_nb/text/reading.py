@@ -346,6 +346,7 @@ def _is_rows(o): return isinstance(o, list) and bool(o) and all(isinstance(r, di
 
 def _unwrapped(o):
     "The rows of an object that holds a table; None if it holds none."
+    if not isinstance(o, dict): return None
     lists = [v for v in (o.get('data'),*o.values()) if _is_rows(v)]
     if lists and ('data' in o or len(o)==1): return lists[0]
     if isinstance(o.get('columns'), list) and isinstance(o.get('data'), list): return [dict(zip(o['columns'], r)) for r in o['data']]
