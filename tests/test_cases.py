@@ -1,5 +1,5 @@
 "Awkward files of users: each is read as meant, or refused or announced in words that say what is wrong and what to pass."
-import json
+import json, warnings
 from pathlib import Path
 
 import numpy as np, pandas as pd, pytest
@@ -7,7 +7,8 @@ import numpy as np, pandas as pd, pytest
 from electra_nb.glue.kinds import kind_of
 from electra_nb.lab.own_data.data import own_data, own_rows
 from electra_nb.lab.tags.spans import tag_spans
-from electra_nb.text.corpus import get_corpus
+from electra_nb.text.corpus import Corpus, get_corpus
+from electra_nb.text.tokenizer import VocabConfig, bert_tokenizer, get_tokenizer, special_tokens
 from electra_nb.lab.scoring.texts import read_texts
 
 texts = [f'{who} sold {what} at the quay on day {i}' for i,(who,what) in enumerate([('Olga','herring'),('Piet','rope'),('the clerk','salt'),('a sailor','tar')]*9)]
@@ -254,6 +255,51 @@ def test_gaps(tmp_path):
     "Rows without a text keep their place where texts are scored."
     for name in ('a.csv','a.tsv'): assert list(read_texts(write(tmp_path/name, table(',' if 'csv' in name else '\t', n=range(3), text=['a','','c']))))==['a','','c']
 
+def a_function(): yield from docs
+
+def test_forms(tmp_path):
+    "Whatever a corpus is made of, it has every member of the contract, and the same documents each time."
+    from datasets import Dataset
+    path = write(tmp_path/'a.txt', '\n\n'.join(docs))
+    rows = Dataset.from_dict(dict(text=docs))
+    forms = (path,str(path),docs,iter(docs),a_function,pd.DataFrame(dict(text=docs)),rows,rows.to_iterable_dataset(),[path],{str(path):1},[(docs,1)])
+    for corpus in map(get_corpus, forms):
+        assert isinstance(corpus, Corpus) and list(corpus)==list(corpus)==docs
+        assert corpus.name and len(corpus.fingerprint)==32 and corpus.n_bytes==sum(map(len, docs))+(2*35 if corpus.name=='a' else 0)
+    assert list(get_corpus(f'{path}, {path}'))==docs*2
+    for odd in (str(path),'wikipedia'):
+        with pytest.raises(ValueError, match='a list of strings is texts'): get_corpus([*docs, odd])
+
+def said_of(source, cfg, texts):
+    "What is said of a vocabulary and a text."
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter('always')
+        get_tokenizer(source, texts, cfg)
+    return ' '.join(str(w.message) for w in said if w.category is UserWarning)
+
+plain = VocabConfig(strip_accents=False)
+fits = {
+    'persian':(None,plain,['می\u200cروم به خانه و برمی\u200cگردم']*20,'invisible joiner'), 'hindi':(None,plain,['क्\u200dष में है']*20,'invisible joiner'),
+    'family':(None,VocabConfig(),['a 👩\u200d👩\u200d👧 by the sea ❤️ 1️⃣']*20,''), 'french':(None,VocabConfig(),['le père déjà là']*20,'strip_accents=False'),
+    'cased':('vocab.txt',VocabConfig(),['Fish and fish']*20,'lower=False'), 'uncased':('vocab.txt',VocabConfig(lower=False),['Fish and fish']*20,''),
+    'folder':(bert_tokenizer({t:i for i,t in enumerate((*special_tokens,'Fish','Boat','fish','and'))}),VocabConfig(),['fish and']*20,'lower=False'),
+}
+
+@pytest.mark.parametrize('name', fits)
+def test_fit(name, tmp_path):
+    "Signs and capitals that are lost are said; an emoji has no accent."
+    source,cfg,texts,says = fits[name]
+    if source=='vocab.txt': source = write(tmp_path/source, '\n'.join((*special_tokens,'Fish','And','fish','and')))
+    found = said_of(source, cfg, texts)
+    assert says in found and bool(says)==bool(found), found
+
+def test_settings_beside(tmp_path):
+    "A vocab.txt is read as asked, and a tokenizer_config.json beside it that says otherwise is not passed over."
+    path = write(tmp_path/'vocab.txt', '\n'.join((*special_tokens,'fish','and')))
+    write(tmp_path/'tokenizer_config.json', '{"do_lower_case": false}')
+    assert 'do_lower_case=False' in said_of(path, VocabConfig(), ['fish and']*20)
+    assert said_of(path, VocabConfig(lower=False), ['fish and']*20)==''
+
 cases = Path(__file__).parent.parent.parent/'shared'/'data'/'cases'
 per_kind = {'classify':48, 'tag':24, 'answer':24}
 own_cases = {**dict.fromkeys(('ner-long.csv','ner-long.jsonl','ner-tags-in-a-cell.csv','ner-b-i-o.conll','ner-lower.conll','ner-zero.conll','ner-out.conll','ner-en-dash.conll'),'tag'),
@@ -277,4 +323,12 @@ def test_shared_cases():
         with pytest.raises(ValueError, match=says): list(get_corpus(cases/name))
     assert next(iter(get_corpus(cases/'corpus-quotes.tsv')))=='He said "go" 0.'
     assert len(list(read_texts(cases/'score-gaps.csv')))==5
-    for name in ('array_cells.py','int_columns.py'): exec((cases/name).read_text(), {})
+    for name in ('array_cells.py','int_columns.py'): exec((cases/name).read_text().replace('electra_nb.tasks.own', 'electra_nb.lab.own_data.data'), {}) # its earlier name
+
+@pytest.mark.skipif(not cases.is_dir(), reason='../shared/data/cases is missing')
+def test_shared_vocabularies():
+    "Texts and vocabularies that do not fit each other."
+    persian,emoji,cased = (list(get_corpus(cases/f)) for f in ('persian.txt','emoji.txt','cased/cased.txt'))
+    assert 'invisible joiner' in said_of(None, plain, persian)
+    assert said_of(None, VocabConfig(), emoji)==''
+    assert 'lower=False' in said_of(next((cases/'cased').glob('*vocab.txt')), VocabConfig(), cased)

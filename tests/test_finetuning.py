@@ -377,7 +377,7 @@ def test_builtin_tasks_know_whose_they_are(monkeypatch, tmp_path):
     from electra_nb import finetuning
     from electra_nb.model.hf import save_models
     from electra_nb.model.towers import get_models, sizes
-    from electra_nb.lab.own_data.builtin import all_docs, split_sentences
+    from electra_nb.text.docstrings import all_docs, split_sentences
     from electra_nb.text.corpus import is_held_out
     from electra_nb.text.tokenizer import tiny_tokenizer
     tok = tiny_tokenizer()

@@ -23,8 +23,8 @@ def narrow(
     width:int, # letters that fit into a line
 ) -> str:
     "Break long lines at blanks; an indented line may be a command to copy, and stays whole."
-    look = dict(subsequent_indent='  ', break_long_words=False, break_on_hyphens=False)
-    return '\n'.join(l if l.startswith(' ') else textwrap.fill(l, width, **look) for l in text.split('\n'))
+    style = dict(subsequent_indent='  ', break_long_words=False, break_on_hyphens=False)
+    return '\n'.join(l if l.startswith(' ') else textwrap.fill(l, width, **style) for l in text.split('\n'))
 
 # %% ../../nbs/book/03_messages.ipynb #9e3b4f9e
 class _Lines(logging.Handler):
@@ -46,7 +46,7 @@ logger.propagate = False
 def told_interrupt(
     words:str='stopped', # shown by Jupyter in place of a traceback
 ) -> KeyboardInterrupt: # to be raised
-    "An interrupt about which everything has been said."
+    "A KeyboardInterrupt without a traceback: its message was already printed."
     interrupt,show = KeyboardInterrupt(words),sys.excepthook
     def hook(kind, error, trace):
         if error is not interrupt: show(kind, error, trace)

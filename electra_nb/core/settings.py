@@ -136,39 +136,32 @@ def check_names(
 # %% ../../nbs/book/04_settings.ipynb #962b58ed
 _both = {
     'learning_rate':'lr', 'weight_decay weight_decay_rate':'wd', 'max_grad_norm gradient_clip_val':'clip', 'adam_epsilon':'eps',
-    'adam_beta1':'beta1', 'adam_beta2':'beta2', 'warmup_steps num_warmup_steps warmup_ratio warmup_proportion':'warmup',
-    'batch_size train_batch_size per_device_train_batch_size eval_batch_size per_device_eval_batch_size':'bs',
-    'max_seq_length max_length seq_len seq_length block_size':'max_len', 'hidden_dropout_prob':'dropout', 'fp16 bf16':'precision',
-    'output_dir model_dir save_dir':'out', 'vocab vocab_file tokenizer_name tokeniser':'tokenizer',
+    'adam_beta1':'beta1', 'adam_beta2':'beta2', 'warmup_steps num_warmup_steps warmup_ratio':'warmup', 'hidden_dropout_prob':'dropout',
+    'batch_size train_batch_size per_device_train_batch_size':'bs', 'max_seq_length seq_len':'max_len', 'fp16 bf16':'precision',
+    'output_dir model_dir':'out', 'vocab vocab_file tokeniser':'tokenizer',
     'optim optimizer':'the optimizer is Adam; lr, wd, beta1, beta2, eps and clip are its settings',
     'scheduler lr_scheduler lr_scheduler_type':'the rate rises over warmup, and falls to 0 with the power lr_power',
-    'label_smoothing label_smoothing_factor':'losses are plain cross-entropies, without smoothing',
+    'label_smoothing':'losses are plain cross-entropies, without smoothing', 'trainer':'the loop is that of fastai',
     'gradient_checkpointing':'activations are kept for the backward pass; a smaller bs needs less memory',
-    'num_proc num_workers dataloader_num_workers':'leave it out: rows are served from memory or from a memory map, without workers',
-    'push_to_hub hub_model_id':"models are Hugging Face folders: upload_folder of huggingface_hub sends one",
-    'gpus n_gpu num_gpus':"one GPU is chosen with device='cuda:1'; torchrun starts pretrain on several",
-    'trainer':'the loop is that of fastai; there is no other trainer to choose'}
+    'num_proc num_workers':'leave it out: rows are served from memory or from a memory map, without workers',
+    'push_to_hub':"models are Hugging Face folders: upload_folder of huggingface_hub sends one",
+    'gpus':"one GPU is chosen with device='cuda:1'; torchrun starts pretrain on several"}
 _pretrain = {
-    'max_steps num_train_steps total_steps epochs n_epochs num_train_epochs':'steps', 'gradient_accumulation_steps':'accumulate',
-    'eval_steps eval_strategy evaluation_strategy':'eval_every', 'logging_steps':'log_every',
-    'num_eval_steps max_eval_steps':'eval_batches',
-    'save_steps save_checkpoints_steps':'save_every', 'save_total_limit keep_checkpoint_max':'keep', 'mlm_probability':'mask_prob',
-    'do_lower_case':'lower', 'num_hidden_layers':'n_layers', 'num_attention_heads':'n_heads', 'generator_hidden_size':'generator_size',
-    'untied_generator untied_generator_embeddings':'tie', 'electra_objective electric_objective uniform_generator':'objective',
-    'two_tower_generator':'objective', 'model_size recipe':'size', 'torch_compile':'compile',
-    'resume_from_checkpoint':'resume', 'report_to logging_dir':'log_with',
-    'data_dir dataset dataset_name corpus_dir train_file':'corpus', 'lambda_':'disc_weight', 'mlm':"write objective='mlm'",
-    'vocab_kind':'a vocabulary is one of WordPieces; tokenizer takes another one', 'wandb':"write log_with='wandb'",
+    'max_steps num_train_steps epochs num_train_epochs':'steps', 'gradient_accumulation_steps':'accumulate', 'eval_steps':'eval_every',
+    'logging_steps':'log_every', 'max_eval_steps':'eval_batches', 'save_steps':'save_every', 'save_total_limit':'keep',
+    'mlm_probability':'mask_prob', 'do_lower_case':'lower', 'num_hidden_layers':'n_layers', 'num_attention_heads':'n_heads',
+    'generator_hidden_size':'generator_size', 'untied_generator':'tie', 'electra_objective two_tower_generator':'objective',
+    'torch_compile':'compile', 'resume_from_checkpoint':'resume', 'report_to':'log_with', 'data_dir dataset train_file':'corpus',
+    'mlm':"write objective='mlm'", 'wandb':"write log_with='wandb'",
+    'vocab_kind':'a vocabulary is one of WordPieces; tokenizer takes another one',
     'streaming':'leave it out: a corpus is read document by document, and packed once',
     'model_name_or_path init_checkpoint init_from start checkpoint pretrained':
         'a run starts from random initial values; the same call resumes it (out, resume), and finetune takes a finished model'}
 _finetune = {
-    'num_train_epochs n_epochs max_steps num_train_steps':'epochs', 'group_by_length':'batches', 'layerwise_lr_decay':'layer_decay',
-    'num_trials n_runs':'runs', 'task_names':'tasks', 'data_dir':'glue_dir', 'double_unordered':'swap_pairs',
-    'n_best_size beam_size':'n_best',
-    'model_name model_name_or_path init_checkpoint init_from start checkpoint pretrained':'model', 'predict_batch_size':'bs',
-    'max_query_length':'max_question', 'max_answer_length':'max_answer', 'qa_na_threshold':'no_answer_above',
-    'wandb':'only pretrain has trackers'}
+    'num_train_epochs max_steps':'epochs', 'group_by_length':'batches', 'layerwise_lr_decay':'layer_decay', 'num_trials':'runs',
+    'task_names':'tasks', 'data_dir':'glue_dir', 'double_unordered':'swap_pairs', 'n_best_size':'n_best',
+    'model_name_or_path init_checkpoint init_from start checkpoint pretrained':'model', 'max_query_length':'max_question',
+    'max_answer_length':'max_answer', 'qa_na_threshold':'no_answer_above', 'wandb':'only pretrain has trackers'}
 _tables = dict(pretrain=_pretrain, finetune=_finetune)
 
 def other_names(

@@ -8,6 +8,7 @@ __all__ = ['watchers']
 # %% ../../nbs/lab/02_register.ipynb #e5fd7cc4
 from dataclasses import replace
 from .planning.dry_run import dry_run_of, fit_deadline
+from .reports.text_facts import WatchText
 from .watchers import Diagnose, WatchCurves, WatchPairs, WatchSamples, WatchTime, WatchTrackers, WriteCard, WriteReport
 from .speed import forward as fast_forward
 from .objectives.disentangled import disentangle
@@ -51,4 +52,4 @@ families['electra'] = replace(families['electra'], forward=fast_forward.encode, 
 speed.callbacks,speed.unpad = compile_cbs,unpad_multiple
 engines.append(SeveralProcesses())
 additions.update(hours=fit_deadline, dry_run=dry_run_of)
-watchers += [WatchTime,WatchSamples,WatchCurves,WatchTrackers,WatchPairs,WriteCard,Diagnose,WriteReport]
+watchers += [WatchText,WatchTime,WatchSamples,WatchCurves,WatchTrackers,WatchPairs,WriteCard,Diagnose,WriteReport]

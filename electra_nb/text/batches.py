@@ -103,23 +103,17 @@ class ExamplesDL:
         if n_batches is not None: n = n_batches if shuffle else min(n_batches, n)
         self.n_batches = max(1, n)
 
-# %% ../../nbs/book/07_batches.ipynb #07211a3e
-@patch
-def __len__(self:ExamplesDL): return self.n_batches
-@patch
-def __iter__(self:ExamplesDL): return self.batches()
-@patch
-def one_batch(self:ExamplesDL): return next(iter(self))
-
-# %% ../../nbs/book/07_batches.ipynb #09b8bcea
-@patch
-def to(self:ExamplesDL, device): self.device = torch.device(device)
-@patch(as_prop=True)
-def dataset(self:ExamplesDL): return self.examples
-@patch(as_prop=True)
-def n(self:ExamplesDL):
-    places = self.n_batches*self.bs
-    return places if self.shuffle else min(places, len(self.examples))
+    def __len__(self): return self.n_batches
+    def __iter__(self): return self.batches()
+    def one_batch(self): return next(iter(self)) # to look at
+    def to(self, device): self.device = torch.device(device)
+    def to_detach(self, b, cpu=True, gather=True): return detach_all(b, cpu, gather=False)
+    @property
+    def dataset(self): return self.examples
+    @property
+    def n(self):
+        places = self.n_batches*self.bs
+        return places if self.shuffle else min(places, len(self.examples))
 
 # %% ../../nbs/book/07_batches.ipynb #e7d24937
 @patch
@@ -143,10 +137,6 @@ def batches(self:ExamplesDL):
     gpu = self.device.type=='cuda'
     n_ahead = 2*gpu if self.prefetch is None else self.prefetch
     for batch in map_ahead(self.gather, range(len(self)), n_ahead): yield tuple(o.to(self.device, non_blocking=gpu) for o in batch)
-
-# %% ../../nbs/book/07_batches.ipynb #42a47469
-@patch
-def to_detach(self:ExamplesDL, b, cpu=True, gather=True): return detach_all(b, cpu, gather=False)
 
 # %% ../../nbs/book/07_batches.ipynb #e0831827
 @patch

@@ -7,19 +7,19 @@ __all__ = ['piece_chars', 'shard_blocks', 'rest_days', 'whole_documents', 'examp
 
 # %% ../../nbs/book/13_examples.ipynb #bb783482
 import json, numpy as np, shutil, time, warnings
+from collections import Counter
 from contextlib import closing, contextmanager
 from dataclasses import asdict
-from ..core.files import atomic_file, atomic_folder, explain_oserror, hash_texts, need_space, read_json, remove_folder, verify_folder
-from .corpus import Corpus, is_held_out, bounded, cut
-from collections import Counter
-from ..core.files import cache_folder, remembered_hash
+from ..core.files import atomic_file, atomic_folder, cache_folder, explain_oserror, hash_texts, need_space, read_json, remembered_hash
+from ..core.files import remove_folder, verify_folder
 from ..core.messages import logger
+from .corpus import Corpus, bounded, cut, is_held_out
 from .packing import ExamplesConfig, pack_block
 from .reading import Continued
 from .rows import Examples, RowWriter, map_ahead
 from .tokenizer import line_encoder, sample_texts, tokenizer_fingerprint, special_ids
 from filelock import FileLock, Timeout
-from functools import lru_cache, partial
+from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 from tqdm import tqdm
@@ -52,7 +52,6 @@ def _sides(corpus, share, whole=True):
             yield from ((side,p) for p in bounded(part) if p.strip())
 
 # %% ../../nbs/book/13_examples.ipynb #83b8aa8d
-@lru_cache(maxsize=1)
 def whole_documents(
     corpus:Corpus, # documents
     share:float, # of the text, held out for validation
@@ -119,11 +118,11 @@ def _count_ids(path, dtype, tok, n=2**24):
     return counts
 
 # %% ../../nbs/book/13_examples.ipynb #f643322a
-def _write_examples(tmp, corpus, tok, cfg, progress):
+def _write_examples(tmp, corpus, tok, cfg, whole, progress):
     dtype,note = _dtype(tok),_read_note(tmp)
     if note['blocks']: logger.info(f"packing goes on after {note['blocks']:,} blocks of text that were packed before it was interrupted")
     writers = {s:RowWriter(tmp, s, dtype, note.get(s)) for s in ('train','valid')}
-    numbered = islice(enumerate(_blocks(corpus, cfg.valid, whole_documents(corpus, cfg.valid))), note['blocks'], None)
+    numbered = islice(enumerate(_blocks(corpus, cfg.valid, whole)), note['blocks'], None)
     packed = map_ahead(partial(_pack_numbered, pack=_packer(tok, cfg)), numbered, n_threads=2)
     columns = shutil.get_terminal_size().columns
     bar = tqdm(desc='packing examples', unit='char', unit_scale=True, disable=not progress, leave=False, ncols=columns)
@@ -139,18 +138,13 @@ def _write_examples(tmp, corpus, tok, cfg, progress):
     return {s:dict(w.report) for s,w in writers.items()},dtype
 
 # %% ../../nbs/book/13_examples.ipynb #ca91d534
-def _write_header(tmp, corpus, tok, cfg, report, dtype):
+def _write_header(tmp, corpus, tok, cfg, whole, report, dtype):
     "Check the result and write the header."
     empty = [s for s in ('train','valid') if not report[s].get('rows')]
     if empty: raise ValueError(f"the corpus {corpus.name!r} has no text for {' and '.join(empty)}: the tokenizer drops all of it")
-    header = dict(config=asdict(cfg), report=report, whole=whole_documents(corpus, cfg.valid), dtype=dtype, vocab_size=len(tok),
+    header = dict(config=asdict(cfg), report=report, whole=whole, dtype=dtype, vocab_size=len(tok),
         pad_id=tok.pad_token_id, corpus=corpus.name, corpus_fingerprint=corpus.fingerprint, tokenizer_fingerprint=tokenizer_fingerprint(tok))
     (tmp/'header.json').write_text(json.dumps(header, indent=1))
-
-# %% ../../nbs/book/13_examples.ipynb #7c9a8137
-def _key(fingerprint, tok, cfg):
-    settings = json.dumps(asdict(cfg), sort_keys=True)
-    return hash_texts(['examples 3', fingerprint, tokenizer_fingerprint(tok), settings])
 
 # %% ../../nbs/book/13_examples.ipynb #29020c49
 def examples_folder(
@@ -160,7 +154,8 @@ def examples_folder(
     cache:str=None, # folder of all prepared data; None: `cache_folder()`
 ) -> Path:
     "The folder of packed rows."
-    return Path(cache or cache_folder()).expanduser()/'examples'/_key(fingerprint, tok, cfg)
+    made_of = ['examples 3', fingerprint, tokenizer_fingerprint(tok), json.dumps(asdict(cfg), sort_keys=True)]
+    return Path(cache or cache_folder()).expanduser()/'examples'/hash_texts(made_of)
 
 # %% ../../nbs/book/13_examples.ipynb #014114e9
 def rows_bytes(
@@ -222,7 +217,8 @@ def build_examples(
     def write(tmp):
         there = sum(p.stat().st_size for p in tmp.iterdir())
         need_space(home, rows_bytes(corpus, tok, cfg)-there, 'packing this corpus')
-        _write_header(tmp, corpus, tok, cfg, *_write_examples(tmp, corpus, tok, cfg, progress))
+        whole = whole_documents(corpus, cfg.valid)
+        _write_header(tmp, corpus, tok, cfg, whole, *_write_examples(tmp, corpus, tok, cfg, whole, progress))
     if not _is_complete(path):
         with explain_oserror(home): home.mkdir(parents=True, exist_ok=True)
         with explain_oserror(path), _alone(path):

@@ -25,8 +25,8 @@ from ..scoring.texts import named_file
 from .folder import read_ledger
 from .results import plot_confusion, top_losses as _top_losses
 from .statistics import compare as _compare, is_random, paper_table, plot_scores, summarize
-from ..tags.rows import as_sentences
-from ..tags.tasks import choose_lists, is_tagged
+from ..tags.rows import as_sentences, list_columns
+from ..tags.tasks import choose_lists
 from ...model.hf import quiet_hf
 from ...text.reading import file_kind, is_blank, is_null, read_lines
 from ...training.device import pick_device
@@ -76,7 +76,7 @@ def _texts(table, task, names):
 def _sentences(table, task, names):
     "Running text or lists of words."
     table = as_sentences(table) or table
-    if names[0] not in table.columns and is_tagged(table): names = choose_lists(table)[:1]
+    if names[0] not in table.columns and len(list_columns(table))>1: names = choose_lists(table)[:1]
     return _texts(table, task, names)
 
 def _questions(table, task, names):
