@@ -81,7 +81,7 @@ def ledger_line(
     data,(scores,preds) = work.data,_score_splits(learn, job, work)
     result = _result(work, scores['dev'], preds['dev'], fitted['loss'])
     line = dict(task=data.name, start=job.start, seed=job.seed, **result, scores=scores, **fitted)
-    line.update(n={s:len(f) for s,f in work.feats.items()}, rows=data.fingerprint(), extra_rows=extra_rows(data))
+    line.update(n={s:len(f) for s,f in work.feats.items()}, rows=data.fingerprint(), dev_rows=data.splits['dev'].fingerprint(), extra_rows=extra_rows(data))
     line.update(replaced=data.replaced, glue=bool(data.task.folder))
     device = torch.cuda.get_device_name() if work.device=='cuda' else 'CPU'
     init_from = '' if job.init in ('pretrained','random') else job.init
@@ -175,6 +175,7 @@ from dataclasses import dataclass, replace
 from ...core.messages import interrupt_message, logger, shell_word
 from ...core.files import folder_lock
 from .folder import append_line, best_seeds, check_rows, open_study, prune_models, read_ledger, run_name, save_best
+from .statistics import gain_sentence
 from .study import saved_task, Study, write_answers
 from ...glue.encoders import encoder_config, find_encoder
 from ...glue.kinds import kind_of
@@ -317,28 +318,16 @@ def _task_sentence(r):
     score = f"{r['task']}, {r['start']}: {r['metric']} {r['median']:.1f}{spread}{test}"
     return f"{score} ({r['runs']} run{s}; guessing {r['guess']:.1f}){failed}"
 
-def _gain_sentence(r, n_tasks):
-    "What pre-training adds, of `n_tasks` that were tested together; a row of `Study.compare`."
-    if r['p']!=r['p']: return f"{r['task']}: what pre-training adds is {r['note']}"
-    interval = f"95 % interval over {r['covers']} {r['low']:.1f} to {r['high']:.1f}"
-    if r['covers']=='seeds only': interval += ', because the answers of earlier runs are not here: other rows are not covered'
-    adjusted = f', adjusted for {n_tasks} tasks' if n_tasks>1 else ''
-    note = f"; {r['note']}" if r['note'] else ''
-    p = 'p < 0.001' if r['p_adjusted']<.001 else f"p = {r['p_adjusted']:.3f}"
-    gain = f"pre-training {'adds' if r['difference']>0 else 'costs'} {abs(r['difference']):.1f} points"
-    if r['p_adjusted']>=.05: gain = f"whether pre-training helps is not certain, {r['difference']:+.1f} points"
-    return f"{r['task']}: {gain} ({interval}; {p}{adjusted}){note}"
-
 # %% ../../../nbs/lab/study/05_runs.ipynb #17c3d1de
 def log_summary(study:Study) -> None:
     "Say what the runs on the tasks of a call mean."
     for r in study.statistics().to_dict('records'):
         if r['task'] in study.data: logger.info(_task_sentence(r))
     try: table = study.compare()
-    except ValueError: return # runs of one start only, or too few
+    except ValueError: return # runs of one start only
     n_tasks = int(table.p.notna().sum())
     for r in table.to_dict('records'):
-        if r['task'] in study.data: logger.info(_gain_sentence(r, n_tasks))
+        if r['task'] in study.data: logger.info(gain_sentence(r, n_tasks))
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #db881511
 def answer_tests(study:Study) -> None:
