@@ -16,7 +16,7 @@ from .objectives.table import objectives
 from .core.settings import option_docs, plain_number, with_options, with_values
 from .lab.reports.study_pages import save_study_report
 from .lab.study.folder import open_study
-from .lab.study.runs import Plan, answer_tests, closing_words, log_summary, run_task, study_session
+from .lab.study.runs import StudyConfig, answer_tests, closing_words, log_summary, run_task, study_session
 from .lab.study.study import Study
 from .lab.study.together import check_together, run_together
 from .glue.encoders import encoder_tokenizer, find_model, load_encoder, weights_hash
@@ -185,7 +185,7 @@ def finetune(
     identity = study_identity(source, electra, tok, cfg, mnli_first, [task.name for task in rows] if together else ())
     out = study_folder(out, identity, None if data is None else rows[0])
     open_study(out, identity, write=False)
-    plan = Plan(identity, source, tok, cfg, out, starts, [*range(seed, seed+runs)], keep, device, at_once)
+    plan = StudyConfig(identity, source, tok, cfg, out, starts, [*range(seed, seed+runs)], keep, device, at_once)
     with study_session(plan): run_together(rows, plan) if together else [run_task(task, plan) for task in rows]
     study = Study(out, {task.name:task for task in rows}, device, glue_dir)
     log_summary(study)
