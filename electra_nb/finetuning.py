@@ -56,7 +56,7 @@ def load_data(
     glue_dir:str=None, # folder of the tasks' folders; None: the hub
     first:bool=False, # add the tasks that may come before others
     model:str='', # whose unread docstrings the built-in tasks take
-    **own, # `dev`, `test`, `text`, `label`, `regression`, `valid`, `group`, `metric` of `own_data`
+    **own, # `dev`, `test`, `text`, `label`, `regression`, `valid`, `group`, `metric`, `name` of `own_data`
 ) -> list: # `TaskData`, in the order of training
     "The rows of all tasks of a call."
     if names is not None and data is not None: raise ValueError("pass tasks= for GLUE or data= for your own rows, not both")
@@ -150,6 +150,7 @@ def finetune(
     valid:float=None, # share of data that is held out where there is no dev; None: 0.1
     group:str=None, # column in data, such as an author, whose rows stay together when some are held out; None: rows with equal texts
     metric:str=None, # score of your own task, such as 'mcc'; None: accuracy, Spearman's correlation for scores, entity F1 for spans
+    name:str=None, # of your own task, in tables; two studies are compared by it; None: that of the file
     glue_dir:str=None, # folder that holds the folders of the tasks, in their original layout; None: the Hugging Face hub
     baseline:bool=None, # also fine-tune the same encoder from random initial values; None: for the built-in tasks
     mnli_first:bool=False, # fine-tune on MNLI before RTE, then at lr 2e-5 if none is given, and before STS-B (paper, appendix)
@@ -176,7 +177,7 @@ def finetune(
     device = pick_device(device, cfg.precision)
     if hint := bf16_hint(cfg.precision, device, electra.config.hidden_size, least=256): logger.info(hint)
     rows = load_data(tasks, data, glue_dir, mnli_first, source, dev=dev, test=test, text=text, label=label,
-        regression=regression, valid=valid, group=group, metric=metric)
+        regression=regression, valid=valid, group=group, metric=metric, name=name)
     if mnli_first and options.get('lr') is not None: rows = [replace(r, task=replace(r.task, intermediate_lr=None)) for r in rows]
     check_together(together, rows, mnli_first, at_once)
     if data is not None and dev is None and len(rows[0].splits['dev'])<20:

@@ -16,7 +16,7 @@ from ...core.files import atomic_file, read_json
 from .elements import folded, note, page, remark, rows, section, svg, table, tiles
 from .pages import run_page
 from .run_folder import newest_folder
-from ..study.statistics import compare, gain_sentence, groups, paper_table, plot_scores, summarize
+from ..study.statistics import compare, groups, paper_table, plot_scores, summarize
 from ..study.folder import read_ledger
 from ..study.study import saved_task
 from ...glue.kinds import kind_of
@@ -71,11 +71,10 @@ def comparison_section(
 ) -> list: # a section, or nothing
     "What pre-training adds to random initial values."
     def started(at_random): return [r for r in lines if r['start'].startswith('random')==at_random]
-    try: compared = compare(started(False), started(True), ('pre-trained','random'), (folder,folder))
+    try: compared = compare(started(False), started(True), folders=(folder,folder))
     except ValueError: return [] # there is only one kind of start
-    n_tasks = int(compared.p.notna().sum())
-    said = [P(gain_sentence(r, n_tasks)) for r in compared.to_dict('records')]
-    return [section('What does pre-training add?', *said, remark(compared.legend), data_table(compared.in_words()))]
+    words = 'a: pre-trained, b: from random initial values; p is adjusted for the number of tasks. Beside it stands what it covers.'
+    return [section('What does pre-training add?', remark(words), data_table(compared))]
 
 def published_section(
     lines:list, # of the ledger
