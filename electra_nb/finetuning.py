@@ -17,7 +17,7 @@ from .objectives.table import objectives
 from .core.settings import option_docs, plain_number, settings, with_options, with_values
 from .lab.reports.study_pages import save_study_report
 from .lab.study.folder import open_study
-from .lab.study.runs import Plan, answer_tests, closing_words, log_summary, run_task, study_session
+from .lab.study.runs import StudyConfig, answer_tests, closing_words, log_summary, run_task, study_session
 from .lab.study.study import Study
 from .lab.study.together import check_together, run_together
 from .glue.encoders import encoder_tokenizer, find_model, load_encoder, weights_hash
@@ -53,7 +53,7 @@ def load_data(
     glue_dir:str=None, # folder of the tasks' folders; None: the hub
     first:bool=False, # add the tasks that may come before others
     model:str='', # whose unread docstrings the built-in tasks take
-    **own, # `dev`, `test`, `text`, `label`, `regression`, `valid`, `group`, `metric` of `own_data`
+    **own, # `dev`, `test`, `text`, `label`, `regression`, `valid`, `group`, `metric`, `name` of `own_data`
 ) -> list: # `TaskData`, in the order of training
     "The rows of all tasks of a call."
     if names is not None and data is not None: raise ValueError("pass tasks= for GLUE or data= for your own rows, not both")
@@ -180,6 +180,7 @@ def finetune(
     valid:float=None, # share of data that is held out where there is no dev; None: 0.1
     group:str=None, # column in data, such as an author, whose rows stay together when some are held out; None: rows with equal texts
     metric:str=None, # score of your own task, such as 'mcc'; None: accuracy, Spearman's correlation for scores, entity F1 for spans
+    name:str=None, # of your own task, in tables; two studies are compared by it; None: that of the file
     glue_dir:str=None, # folder that holds the folders of the tasks, in their original layout; None: the Hugging Face hub
     baseline:bool=None, # also fine-tune the same encoder from random initial values; None: for the built-in tasks
     mnli_first:bool=False, # fine-tune on MNLI before RTE, then at lr 2e-5 if none is given, and before STS-B (paper, appendix)
@@ -207,7 +208,7 @@ def finetune(
     device = pick_device(device, cfg.precision)
     if hint := bf16_hint(cfg.precision, device, electra.config.hidden_size, least=256): logger.info(hint)
     rows = load_data(tasks, data, glue_dir, mnli_first, source, dev=dev, test=test, text=text, label=label,
-        regression=regression, valid=valid, group=group, metric=metric)
+        regression=regression, valid=valid, group=group, metric=metric, name=name)
     if mnli_first and 'lr' in options: rows = [replace(r, task=replace(r.task, intermediate_lr=None)) for r in rows]
     parts = parts_at_hand(parts, rows, options)
     check_together(together, rows, mnli_first, at_once)
@@ -218,7 +219,7 @@ def finetune(
     identity = study_identity(source, electra, tok, recipe, mnli_first, [task.name for task in rows] if together else ())
     out = study_folder(out, identity, None if data is None else rows[0])
     open_study(out, identity, write=False)
-    plan = Plan(identity, source, tok, cfg, out, starts, [*range(seed, seed+runs)], keep, device, at_once, parts)
+    plan = StudyConfig(identity, source, tok, cfg, out, starts, [*range(seed, seed+runs)], keep, device, at_once, parts)
     with study_session(plan): run_together(rows, plan) if together else [run_task(task, plan) for task in rows]
     study = Study(out, {task.name:task for task in rows}, device, glue_dir)
     log_summary(study)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['open_study', 'append_line', 'read_ledger', 'check_rows', 'run_name', 'write_predictions', 'read_predictions',
-           'dev_paths', 'dev_answers', 'dev_sums', 'best_seeds', 'saved_tokenizer', 'model_page', 'save_best',
+           'answer_paths', 'run_answers', 'run_sums', 'best_seeds', 'saved_tokenizer', 'model_page', 'save_best',
            'prune_models']
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #9bcbb954
@@ -121,37 +121,41 @@ def read_predictions(
     path:Path, # from `write_predictions`
 ) -> tuple: # labels (n,), predictions (n,): ids, or scores
     "What one run has answered."
-    table = pd.read_csv(path, sep='\t', dtype=str, keep_default_na=False)
-    ids = {c[2:]:i for i,c in enumerate(c for c in table if c.startswith('p_'))}
+    def read(**kw): return pd.read_csv(path, sep='\t', dtype=str, keep_default_na=False, **kw)
+    ids = {c[2:]:i for i,c in enumerate(c for c in read(nrows=0) if c.startswith('p_'))}
+    table = read(usecols=['label','prediction'])
     return tuple(table[c].map(ids).to_numpy() if ids else table[c].astype(float).to_numpy() for c in ('label','prediction'))
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #1871c194
-def dev_paths(out:str, runs:list) -> list:
-    "The files with the answers of runs on the dev rows; none if one is missing."
-    paths = [Path(out or '')/'predictions'/f"{run_name(r['task'], r['start'], r['seed'])}-dev.tsv" for r in runs]
+def answer_paths(out:str, runs:list, split:str='dev') -> list:
+    "The files with the answers of runs; none if one is missing."
+    paths = [Path(out or '')/'predictions'/f"{run_name(r['task'], r['start'], r['seed'])}-{split}.tsv" for r in runs]
     return paths if out is not None and all(p.is_file() for p in paths) else []
 
-def dev_answers(
+def run_answers(
     out:str, # folder of the study; None: there is none
     runs:list, # lines of its ledger, of one task
+    split:str='dev', # rows that were answered
 ) -> tuple: # labels (n,), list of predictions (n,); None where the answers of a run are not there
-    "What runs have answered on the dev rows."
-    paths = dev_paths(out, runs)
+    "What runs have answered."
+    paths = answer_paths(out, runs, split)
     if not paths: return None
     labels,preds = zip(*map(read_predictions, paths))
     return (labels[0],list(preds)) if all(np.array_equal(labels[0], y) for y in labels) else None
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #6add581c
-def dev_sums(
+def run_sums(
     out:str, # folder of the study; None: there is none
     runs:list, # lines of its ledger, of one task
+    split:str='dev', # rows that were answered
 ) -> np.ndarray: # (runs, n, 2); None where they are not there
-    "What each dev row adds to the two sums of the score of each run."
-    tables = [pd.read_csv(p, sep='\t', dtype=str, keep_default_na=False, quoting=3) for p in dev_paths(out, runs)]
-    if not tables or len({len(t) for t in tables})>1: return None
-    sums = [f"{runs[0]['metric']}_{o}" for o in ('of','all')]
-    if not all({*sums}<={*t.columns} for t in tables): return None
-    return np.array([t[sums].astype(float).to_numpy() for t in tables])
+    "What each row adds to the two sums of the score of each run."
+    paths,sums = answer_paths(out, runs, split),[f"{runs[0]['metric']}_{o}" for o in ('of','all')] if runs else []
+    def names(path):
+        with open(path, encoding='utf-8') as f: return f.readline().rstrip('\n').split('\t')
+    if not paths or not all({*sums}<={*names(p)} for p in paths): return None
+    tables = [pd.read_csv(p, sep='\t', usecols=sums, quoting=3) for p in paths]
+    return np.array([t[sums].astype(float).to_numpy() for t in tables]) if len({len(t) for t in tables})==1 else None
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #af97644f
 def best_seeds(

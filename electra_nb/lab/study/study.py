@@ -24,9 +24,9 @@ from ..questions.rows import question_columns
 from ..scoring.texts import named_file
 from .folder import read_ledger
 from .results import plot_confusion, top_losses as _top_losses
-from .statistics import compare as _compare, is_random, paper_table, plot_scores, summarize
+from .statistics import compare as _compare, is_random, paper_table, plot_scores, summarize, Comparison
 from ..tags.rows import as_sentences, list_columns
-from ..tags.tasks import choose_lists
+from ..tags.tasks import choose_lists, is_tagged
 from ...model.hf import quiet_hf
 from ...text.reading import file_kind, is_blank, is_null, read_lines
 from ...training.device import pick_device
@@ -258,11 +258,13 @@ def _starts(lines):
 @patch
 def compare(self:Study,
     other:Study=None, # None: the random start of the same study
-) -> pd.DataFrame: # a row for each task that both have
+    split:str='dev', # rows: 'dev', or 'test' where test rows with labels were given to both
+) -> Comparison: # a row for each task that both have
     "Test against another study, or what pre-training adds."
-    if other is None: return _compare(*_starts(self.lines), ('the pre-trained start','the random start'), (self.out,)*2)
+    if other is None: return _compare(*_starts(self.lines), ('pre-trained','random'), (self.out,)*2, split)
     trained = [[r for r in s.lines if not is_random(r)] or s.lines for s in (self,other)]
-    return _compare(*trained, folders=(self.out,other.out))
+    names = (self.out.name,other.out.name) if self.out.name!=other.out.name else ('the first','the second')
+    return _compare(*trained, names, (self.out,other.out), split)
 
 # %% ../../../nbs/lab/study/04_study.ipynb #e344c168
 def _spelled(task, names):
