@@ -128,11 +128,12 @@ def _check_glue(tasks, **options):
 # %% ../nbs/calls/02_finetuning.ipynb #ad9544fe
 def setting_docs() -> dict: # name -> (part, type, comment)
     "What each setting says, those of all kinds among them."
-    def declared(part): return [c for c in part.__mro__ if is_dataclass(c)][::-1]
-    docs = {k:v for k,v in option_docs((OptimConfig,FinetuneConfig)).items() if v[2] and k!='own'}
-    for name,kind in kinds.items():
-        own = option_docs(tuple(declared(kind.settings))).items()
-        docs.update({k:(name,anno,text) for k,(_,anno,text) in own if text and k not in docs})
+    parts = [(OptimConfig,''),(FinetuneConfig,'')]
+    parts += [(c,name) for name,kind in kinds.items() for c in kind.settings.__mro__ if is_dataclass(c)]
+    docs = {}
+    for part,name in parts: # inherited settings have no comment there
+        own = {k:(name or of,anno,text) for k,(of,anno,text) in option_docs((part,)).items() if text and k!='own'}
+        docs.update({k:v for k,v in own.items() if not (name and k in docs)})
     return docs
 
 _shapes = dict(small=(256,12), hour=(128,4), tiny=(64,2)) # size -> width, layers
