@@ -32,7 +32,7 @@ from .training.device import pick_device, bf16_hint
 from .training.folder import folder_name
 from .training.optim import OptimConfig
 from pathlib import Path
-from transformers import ElectraConfig, ElectraModel, PreTrainedTokenizerFast
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from types import SimpleNamespace
 
 # %% ../nbs/calls/02_finetuning.ipynb #ead543c9
@@ -73,7 +73,7 @@ def load_data(
 # %% ../nbs/calls/02_finetuning.ipynb #5a3fa2b7
 def study_identity(
     source:str, # as for `load_encoder`
-    electra:ElectraModel, # the encoder there
+    electra:PreTrainedModel, # the encoder there
     tok:PreTrainedTokenizerFast, # its tokenizer
     recipe:dict, # settings of all kinds at hand
     mnli_first:bool=False,
@@ -147,7 +147,7 @@ _docs = with_values(setting_docs(), {size:usual_settings(_shape(*o)) for size,o 
 
 # %% ../nbs/calls/02_finetuning.ipynb #282e7c38
 def call_settings(
-    shape:ElectraConfig, # of the encoder
+    shape:PreTrainedConfig, # of the encoder
     options:dict, # settings that were given, by name
 ) -> tuple: # `FinetuneConfig` without a kind's part; key of `kinds` -> that part
     "The settings of a call; unknown names and impossible values are refused."

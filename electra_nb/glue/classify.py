@@ -7,8 +7,17 @@ __all__ = ['scorers', 'correlation', 'confusion', 'score_task', 'label_words', '
            'Classify', 'batch_texts', 'submission_words', 'allows']
 
 # %% ../../nbs/book/46_classify.ipynb #5d48c044
-import warnings, numpy as np
+import warnings, numpy as np, math, pandas as pd, re, torch
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from .features import Features
+from .head import Classifier, LabelConfig, TaskLoss, check_width, balanced_weights, poolings
+from .splits import split_rows
+from .tables import glue_layout, need_columns, Table
+from .tasks import Task, TextSplit, tasks
+from .twin import load_classifier, pipeline_lines, save_classifier, to_hf
+from fastai.metrics import AccumMetric
+from fastcore.basics import patch
 from functools import partial
 from scipy.stats import ConstantInputWarning, NearConstantInputWarning, pearsonr, spearmanr
 
@@ -68,18 +77,6 @@ def score_task(
         raise ValueError(f"{len(pred)} predictions for {len(y)} labels: as many of each are needed, and at least one")
     if not np.isfinite(pred).all(): return {n:float('nan') for n in names}
     return {n:100*float(scorers[n](y, pred)) for n in names}
-
-# %% ../../nbs/book/46_classify.ipynb #790b7ffc
-import math, numpy as np, pandas as pd, re, torch
-from dataclasses import dataclass, replace
-from .features import Features
-from .head import Classifier, LabelConfig, TaskLoss, check_width, balanced_weights, poolings
-from .splits import split_rows
-from .tasks import Task, TextSplit, tasks
-from .tables import glue_layout, need_columns, Table
-from .twin import load_classifier, pipeline_lines, save_classifier, to_hf
-from fastai.metrics import AccumMetric
-from fastcore.basics import patch
 
 # %% ../../nbs/book/46_classify.ipynb #ae616160
 def label_words(values):

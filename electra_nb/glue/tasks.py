@@ -7,7 +7,8 @@ __all__ = ['mnli_splits', 'tasks', 'Split', 'Task', 'as_mask', 'TextSplit', 'Tas
            'glue_splits', 'parse_task', 'parse_tasks']
 
 # %% ../../nbs/book/40_tasks.ipynb #b24533e0
-import numpy as np
+import numpy as np, re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ..core.files import hash_texts
 from itertools import compress
@@ -126,10 +127,6 @@ def score_first(
     if metric not in (None,*known): raise ValueError(f"metric={metric!r} is unknown for {of}: choose {', '.join(known)}")
     first = metric or known[0]
     return first,*(m for m in known if m!=first)
-
-# %% ../../nbs/book/40_tasks.ipynb #8e99c9b6
-import re
-from collections.abc import Mapping
 
 # %% ../../nbs/book/40_tasks.ipynb #40fb3dfc
 def glue_splits(

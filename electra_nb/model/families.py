@@ -10,17 +10,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from . import forward
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import ElectraForMaskedLM, ElectraForPreTraining, ElectraForQuestionAnswering
+from transformers import ElectraForSequenceClassification, ElectraForTokenClassification, ElectraModel, PreTrainedModel
+from transformers.models.electra.modeling_electra import ElectraLayer
 
 # %% ../../nbs/book/16_families.ipynb #fe86b1e0
 @dataclass(frozen=True)
 class Family:
     "How a kind of encoder is run."
+    encoder:type # class of the encoder alone, in transformers
+    heads:dict # what a head is for -> class of an encoder with it: 'mlm', 'rtd', 'classify', 'tag', 'answer'
+    blocks:Callable # encoder -> its modules, those of the embeddings first, then those of each layer: a list of lists
     forward:Callable # (encoder, ids, attention_mask, token_type_ids) -> hidden states (bs, sl, d)
     mlm_logits:Callable # (tower, masked, slots, attention_mask, token_type_ids) -> (bs, n, v)
     rtd_logits:Callable # (tower, ids, attention_mask, token_type_ids) -> (bs, sl)
-    blocks:Callable # encoder -> its modules, those of the embeddings first, then those of each layer: a list of lists
     unpad:Callable=None # (indices, attention_mask) -> a last argument for the three functions; None: padding is always computed
+    layer:type=None # class of a layer, if it has BERT's layout and one more can be put on top; None: it cannot
+    dropouts:tuple=('hidden_dropout_prob','attention_probs_dropout_prob') # in its configuration: of hidden states, of attention
 
 # %% ../../nbs/book/16_families.ipynb #31f6a85d
 def electra_blocks(
@@ -31,7 +37,10 @@ def electra_blocks(
     return [[electra.embeddings,*projection],*([layer] for layer in electra.encoder.layer)]
 
 # %% ../../nbs/book/16_families.ipynb #f5ed75fb
-families = dict(electra=Family(forward.encode, forward.mlm_logits, forward.rtd_logits, electra_blocks))
+_heads = dict(mlm=ElectraForMaskedLM, rtd=ElectraForPreTraining, classify=ElectraForSequenceClassification,
+    tag=ElectraForTokenClassification, answer=ElectraForQuestionAnswering)
+
+families = dict(electra=Family(ElectraModel, _heads, electra_blocks, forward.encode, forward.mlm_logits, forward.rtd_logits, layer=ElectraLayer))
 
 # %% ../../nbs/book/16_families.ipynb #e5e709c4
 def family_of(

@@ -9,12 +9,12 @@ __all__ = ['most', 'all_docs', 'unread_share', 'split_sentences', 'swap_words', 
 import re, numpy as np
 from collections import defaultdict
 from collections.abc import Iterable
-from ...core.messages import logger
 from ...core.files import hash_texts, read_json
-from ...recipe import stored_recipe
+from ...core.messages import logger
 from ...glue.encoders import run_of
-from .labels import table_task
 from ...glue.tasks import Task, TaskData, TextSplit
+from .labels import table_task
+from ...recipe import stored_recipe
 from ...text.corpus import is_held_out
 from ...text.docstrings import libraries, library_docs
 from functools import cache

@@ -13,10 +13,10 @@ from collections import Counter
 from dataclasses import replace
 from ...core.messages import logger
 from ...glue.classify import Classify, label_words
-from ...glue.splits import check_valid, seen_label, split_rows
 from ...glue.kinds import known_tasks
-from ...glue.tasks import own_name, score_first, Split, split_sizes, Task, TaskData, TextSplit
+from ...glue.splits import check_valid, seen_label, split_rows
 from ...glue.tables import label_names, need_columns, read_table, Table, text_names
+from ...glue.tasks import own_name, score_first, Split, split_sizes, Task, TaskData, TextSplit
 from ...text.reading import is_blank, is_null
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #c9c5424d
