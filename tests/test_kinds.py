@@ -112,3 +112,14 @@ def test_rare_label_counts_half():
             for label in (0,1): total[label] += out.grad[part==label].abs().sum()
         shares.append(float(total[1]/total.sum()))
     assert shares==pytest.approx([.5]*3)
+
+def test_labels_in_one_line():
+    "A tab or a line break in a label leaves the tables of predictions whole, also where quotes are ordinary characters."
+    import io, numpy as np, pandas as pd
+    from electra_nb.lab.own_data.data import own_data
+    rows = dict(text=[f'a {a} fish from {b}' for b in 'abcdefghij' for a in ('good','bad')], mood=['very\tgood','bad\nor worse']*10)
+    data = own_data(rows, valid=.5)
+    assert data.task.labels==('bad or worse','very good')
+    kind,dev = kind_of(data.task),data.splits['dev']
+    table = kind.files(dev, np.full((len(dev),2), .5))['.tsv']
+    for quoting in (0,3): assert len(pd.read_csv(io.StringIO(table), sep='\t', quoting=quoting))==len(dev)

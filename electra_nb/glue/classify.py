@@ -80,8 +80,8 @@ def score_task(
 
 # %% ../../nbs/book/46_classify.ipynb #ae616160
 def label_words(values):
-    "Labels as words; whole numbers without their fraction, whether they were read as numbers or as text."
-    words = [str(v).strip() for v in values]
+    "Labels as words in one line; whole numbers without their fraction, whether they were read as numbers or as text."
+    words = [' '.join(str(v).split()) for v in values]
     return [re.sub(r'\.0+$', '', w) if re.fullmatch(r'-?\d+\.0+', w) else w for w in words]
 
 def label_ids(
@@ -216,7 +216,7 @@ def answers(self:Classify, rows:TextSplit, act:np.ndarray, form:str=None) -> pd.
 @patch
 def predictions(self:Classify, rows:TextSplit, act:np.ndarray) -> pd.DataFrame:
     "Label, prediction and the probability of each label, row by row, as a study keeps them."
-    if not self.task.labels: return pd.DataFrame(dict(label=rows.labels, prediction=act)).map('{:.5f}'.format)
+    if not self.task.labels: return pd.DataFrame(dict(label=rows.labels, prediction=act)).map('{:.9g}'.format)
     words = np.array(self.task.labels, dtype=object)
     probs = {f'p_{l}':act[:,i].round(6) for i,l in enumerate(self.task.labels)}
     return pd.DataFrame(dict(label=words[rows.labels], prediction=words[self.to_labels(act)], **probs))

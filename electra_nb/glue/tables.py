@@ -83,6 +83,7 @@ def _class_names(source):
 # %% ../../nbs/book/43_tables.ipynb #7fbb2703
 def _as_dict(source):
     "Columns of a data frame, a data set, a dictionary, or a list of dictionaries."
+    if hasattr(source, 'column_names') and not hasattr(source, '__len__'): source = list(source) # it is streamed
     if isinstance(source, list) and source and all(isinstance(r, dict) for r in source):
         return {k:[r.get(k) for r in source] for k in dict.fromkeys(k for r in source for k in r)}
     if hasattr(source, 'iloc'):

@@ -161,6 +161,8 @@ def find_labels(
     if not counts: raise ValueError(f"{table.name} has no rows")
     if len(counts)<2:
         raise ValueError(f"{table.name}: column {column!r} holds one label only ({values[0]!r}): there is nothing to tell apart")
+    if len(counts)>20 and all(re.fullmatch(r'-?\d+', v) for v in counts):
+        logger.info(f"{table.name}: column {column!r} holds {len(counts)} whole numbers, read as classes; regression=True makes them scores")
     if len(counts)>len(values)/2:
         raise ValueError(f"{table.name}: {len(counts):,} different labels in {len(values):,} rows, the first is {values[0][:60]!r}: "
             f"is {column!r} the right column? For scores pass regression=True")
