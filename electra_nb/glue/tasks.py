@@ -167,6 +167,8 @@ tasks = dict(
         splits=glue_splits(2490, 277, 3000, 'RTE')),
     wnli=Task(_pair, ('0','1'), words=_entailed[::-1], folder='WNLI', hub='wnli', splits=glue_splits(635, 71, 146, 'WNLI')))
 
+_glue = tuple(tasks) # tasks of one's own may be added to the table
+
 # %% ../../nbs/book/40_tasks.ipynb #2f37aeb1
 def parse_task(
     text:str, # name, or `name:split=file,split=file`
@@ -187,14 +189,14 @@ def parse_task(
 
 # %% ../../nbs/book/40_tasks.ipynb #91cd4290
 def parse_tasks(
-    names, # one name, names between blanks, or a list; 'glue' stands for all on this page
+    names, # one name, names between blanks, or a list; 'glue' stands for the nine of this page
     known:Mapping=tasks, # name -> `Task`
 ) -> list: # [(name, {split: file})]
     "Read a list of tasks."
     names = names.split() if isinstance(names, str) else list(names) if isinstance(names, (list,tuple)) else [names]
     if not all(isinstance(n, str) for n in names):
         raise ValueError(f"tasks={names!r}: name tasks by strings, such as 'cola rte' or ['cola','rte']")
-    names = [n for o in names for n in (tasks if o.lower()=='glue' else [o])]
+    names = [n for o in names for n in (_glue if o.lower()=='glue' else [o])]
     found = [parse_task(n, known) for n in names]
     keys = [n for n,_ in found]
     twice = sorted({n for n in keys if keys.count(n)>1})

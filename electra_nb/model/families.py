@@ -7,7 +7,7 @@ __all__ = ['families', 'Family', 'electra_blocks', 'family_of', 'encode', 'mlm_l
 
 # %% ../../nbs/book/16_families.ipynb #530e3a82
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from . import forward
 from torch import Tensor, nn
 from transformers import ElectraForMaskedLM, ElectraForPreTraining, ElectraForQuestionAnswering
@@ -18,15 +18,15 @@ from transformers.models.electra.modeling_electra import ElectraLayer
 @dataclass(frozen=True)
 class Family:
     "How a kind of encoder is run."
-    encoder:type # class of the encoder alone, in transformers
-    heads:dict # what a head is for -> class of an encoder with it: 'mlm', 'rtd', 'classify', 'tag', 'answer'
-    blocks:Callable # encoder -> its modules, those of the embeddings first, then those of each layer: a list of lists
     forward:Callable # (encoder, ids, attention_mask, token_type_ids) -> hidden states (bs, sl, d)
     mlm_logits:Callable # (tower, masked, slots, attention_mask, token_type_ids) -> (bs, n, v)
     rtd_logits:Callable # (tower, ids, attention_mask, token_type_ids) -> (bs, sl)
+    blocks:Callable # encoder -> its modules, those of the embeddings first, then those of each layer: a list of lists
     unpad:Callable=None # (indices, attention_mask) -> a last argument for the three functions; None: padding is always computed
     layer:type=None # class of a layer, if it has BERT's layout and one more can be put on top; None: it cannot
     dropouts:tuple=('hidden_dropout_prob','attention_probs_dropout_prob') # in its configuration: of hidden states, of attention
+    encoder:type=None # class of the encoder alone, in transformers
+    heads:dict=field(default_factory=dict) # what a head is for -> class of an encoder with it: 'mlm', 'rtd', 'classify', 'tag', 'answer'
 
 # %% ../../nbs/book/16_families.ipynb #31f6a85d
 def electra_blocks(
@@ -40,7 +40,8 @@ def electra_blocks(
 _heads = dict(mlm=ElectraForMaskedLM, rtd=ElectraForPreTraining, classify=ElectraForSequenceClassification,
     tag=ElectraForTokenClassification, answer=ElectraForQuestionAnswering)
 
-families = dict(electra=Family(ElectraModel, _heads, electra_blocks, forward.encode, forward.mlm_logits, forward.rtd_logits, layer=ElectraLayer))
+families = dict(electra=Family(forward.encode, forward.mlm_logits, forward.rtd_logits, electra_blocks, layer=ElectraLayer,
+    encoder=ElectraModel, heads=_heads))
 
 # %% ../../nbs/book/16_families.ipynb #e5e709c4
 def family_of(
