@@ -44,7 +44,8 @@ def mean_layer(
     "The mean over the tokens and the head, as a layer."
     (n,d),family = w.shape,family_of(cfg)
     check_width(n, d)
-    if family.layer is None: raise ValueError(f"pooling='mean' cannot be saved with an encoder of type {cfg.model_type!r}: pass pooling='cls'")
+    if family.layer is None:
+        raise ValueError(f"pooling='mean' cannot be saved with an encoder of type {cfg.model_type!r}: pass pooling='cls'")
     layer = family.layer(cfg)
     for p in layer.parameters(): p.zero_()
     out,first,second = layer.attention.output.dense,layer.attention.output.LayerNorm,layer.output.LayerNorm
