@@ -172,7 +172,7 @@ def finetune(
     model:str='last', # run folder, checkpoint, Hugging Face folder or hub name; 'last': the newest run in runs/; None: a random start
     tasks:str=None, # such as 'cola rte', 'glue' (all), 'chunk', 'ner', 'pos', 'squad'; 'qqp:train=FILE'; None: data= or built-in
     runs:int=None, # fine-tunings of each task, each with its own seed; None: 5 of the built-in tasks, else 1
-    data:str=None, # your own labelled rows: .csv, .tsv, .jsonl, .json (SQuAD), .parquet, .conll, .conllu file, data frame, datasets.Dataset, DatasetDict
+    data:str=None, # your own labelled rows: .csv, .tsv, .jsonl, .json (SQuAD), .parquet, .conll, .conllu file, data frame, Dataset(Dict)
     dev:str=None, # your own rows to score, likewise; None: a share of data
     test:str=None, # more labelled rows to score, likewise; no model is chosen by them; for a task of GLUE, 'rte:test=FILE'
     text:str=None, # column of texts or lists of words in data, or two columns 'a,b'; None: guess

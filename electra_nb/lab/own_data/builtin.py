@@ -84,7 +84,8 @@ def word_order_task(
         if swapped: rows[split].append((swapped if label else s,label))
     if min(map(len, rows.values()))<20:
         n = sum(map(len, rows.values()))
-        raise ValueError(f"{held_out:.2%} of the docstrings have too few sentences for a task ({n}): pass your own rows with data=, a task with tasks=, or a model that was trained with a larger valid=")
+        raise ValueError(f"{held_out:.2%} of the docstrings have too few sentences for a task ({n}): pass your own rows "
+            "with data=, a task with tasks=, or a model that was trained with a larger valid=")
     splits = {k:TextSplit([t for t,_ in v], labels=np.array([y for _,y in v]), source='docstrings') for k,v in rows.items()}
     return TaskData('word_order', Task(('text',), ('original','swapped')), splits)
 
