@@ -60,6 +60,7 @@ def tagged_table(
 Tag.layout = Layout('.txt', tag_table, tag_hub_table)
 Tag.tasks = tag_tasks
 Tag.own = OwnRows(tagged_table, own_tag_task, tag_rows, {**conll_readers, **dict.fromkeys(('.tsv','.tab','.txt'), read_tabs)})
+kinds['tag'] = Tag
 
 # %% ../../nbs/lab/03_kinds.ipynb #9eab5979
 def read_json(path:Path) -> Table:
@@ -103,6 +104,4 @@ def question_rows_of(table:Table, task:Task): return Answer(task).read(table) # 
 Answer.layout = Layout('.json', question_table, question_hub)
 Answer.tasks = question_tasks
 Answer.own = OwnRows(asking_table, question_task, question_rows_of, {'.json':read_json}, asking_columns, 'label= makes it labels of texts')
-
-# %% ../../nbs/lab/03_kinds.ipynb #a538bbcf
-kinds.update(tag=Tag, answer=Answer)
+kinds['answer'] = Answer
