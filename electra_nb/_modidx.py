@@ -949,6 +949,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                                       'electra_nb/lab/own_data/builtin.py')},
             'electra_nb.lab.own_data.data': { 'electra_nb.lab.own_data.data.decide': ( 'lab/own_data/data.html#decide',
                                                                                        'electra_nb/lab/own_data/data.py'),
+                                              'electra_nb.lab.own_data.data.named_splits': ( 'lab/own_data/data.html#named_splits',
+                                                                                             'electra_nb/lab/own_data/data.py'),
                                               'electra_nb.lab.own_data.data.own_data': ( 'lab/own_data/data.html#own_data',
                                                                                          'electra_nb/lab/own_data/data.py'),
                                               'electra_nb.lab.own_data.data.own_readers': ( 'lab/own_data/data.html#own_readers',

@@ -32,7 +32,7 @@ from .training.device import pick_device, bf16_hint
 from .training.folder import folder_name
 from .training.optim import OptimConfig
 from pathlib import Path
-from transformers import ElectraConfig, ElectraModel, PreTrainedTokenizerFast
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from types import SimpleNamespace
 
 # %% ../nbs/calls/02_finetuning.ipynb #ead543c9
@@ -73,7 +73,7 @@ def load_data(
 # %% ../nbs/calls/02_finetuning.ipynb #5a3fa2b7
 def study_identity(
     source:str, # as for `load_encoder`
-    electra:ElectraModel, # the encoder there
+    electra:PreTrainedModel, # the encoder there
     tok:PreTrainedTokenizerFast, # its tokenizer
     recipe:dict, # settings of all kinds at hand
     mnli_first:bool=False,
@@ -128,11 +128,12 @@ def _check_glue(tasks, **options):
 # %% ../nbs/calls/02_finetuning.ipynb #ad9544fe
 def setting_docs() -> dict: # name -> (part, type, comment)
     "What each setting says, those of all kinds among them."
-    def declared(part): return [c for c in part.__mro__ if is_dataclass(c)][::-1]
-    docs = {k:v for k,v in option_docs((OptimConfig,FinetuneConfig)).items() if v[2] and k!='own'}
-    for name,kind in kinds.items():
-        own = option_docs(tuple(declared(kind.settings))).items()
-        docs.update({k:(name,anno,text) for k,(_,anno,text) in own if text and k not in docs})
+    parts = [(OptimConfig,''),(FinetuneConfig,'')]
+    parts += [(c,name) for name,kind in kinds.items() for c in kind.settings.__mro__ if is_dataclass(c)]
+    docs = {}
+    for part,name in parts: # inherited settings have no comment there
+        own = {k:(name or of,anno,text) for k,(of,anno,text) in option_docs((part,)).items() if text and k!='own'}
+        docs.update({k:v for k,v in own.items() if not (name and k in docs)})
     return docs
 
 _shapes = dict(small=(256,12), hour=(128,4), tiny=(64,2)) # size -> width, layers
@@ -146,7 +147,7 @@ _docs = with_values(setting_docs(), {size:usual_settings(_shape(*o)) for size,o 
 
 # %% ../nbs/calls/02_finetuning.ipynb #282e7c38
 def call_settings(
-    shape:ElectraConfig, # of the encoder
+    shape:PreTrainedConfig, # of the encoder
     options:dict, # settings that were given, by name
 ) -> tuple: # `FinetuneConfig` without a kind's part; key of `kinds` -> that part
     "The settings of a call; unknown names and impossible values are refused."
@@ -171,7 +172,7 @@ def finetune(
     model:str='last', # run folder, checkpoint, Hugging Face folder or hub name; 'last': the newest run in runs/; None: a random start
     tasks:str=None, # such as 'cola rte', 'glue' (all), 'chunk', 'ner', 'pos', 'squad'; 'qqp:train=FILE'; None: data= or built-in
     runs:int=None, # fine-tunings of each task, each with its own seed; None: 5 of the built-in tasks, else 1
-    data:str=None, # your own labelled rows: .csv, .tsv, .jsonl, .json (SQuAD), .parquet, .conll, .conllu file, data frame, datasets.Dataset
+    data:str=None, # your own labelled rows: .csv, .tsv, .jsonl, .json (SQuAD), .parquet, .conll, .conllu file, data frame, Dataset(Dict)
     dev:str=None, # your own rows to score, likewise; None: a share of data
     test:str=None, # more labelled rows to score, likewise; no model is chosen by them; for a task of GLUE, 'rte:test=FILE'
     text:str=None, # column of texts or lists of words in data, or two columns 'a,b'; None: guess

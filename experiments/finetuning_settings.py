@@ -9,10 +9,9 @@ import argparse, json, torch
 import numpy as np
 from dataclasses import replace
 from electra_nb.glue.encoders import encoder_tokenizer, load_encoder, restart_layers
-from electra_nb.glue.kinds import kind_of
-from electra_nb.glue.learner import dev_predictions, fit_task, task_features, task_learner
+from electra_nb.lab.kinds import kind_of
+from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, task_features, task_learner
 from electra_nb.glue.loading import load_files
-from electra_nb.glue.learner import finetune_config
 from electra_nb.training.folder import versions
 from paper_tables import add_line, sentence_task
 from pathlib import Path
@@ -29,7 +28,7 @@ def score(run, data, epochs, seed, reinit, **options):
     torch.manual_seed(seed)
     encoder,tok = restart_layers(load_encoder(run), run, reinit),encoder_tokenizer(run)
     max_len = min(data.task.max_len, encoder.config.max_position_embeddings)
-    cfg = finetune_config(encoder.config, epochs=epochs, max_len=max_len, reinit_layers=0, threads=1, **options)
+    cfg = finetune_config(encoder.config, data.task.kind, epochs=epochs, max_len=max_len, reinit_layers=0, threads=1, **options)
     feats = task_features(data, tok, cfg)
     learn = task_learner(data, feats, encoder, cfg, seed)
     fit_task(learn, cfg)

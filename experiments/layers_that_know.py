@@ -10,10 +10,9 @@ where it was stopped.
 import argparse, json, torch
 import numpy as np
 from electra_nb.glue.encoders import encoder_tokenizer, load_encoder, random_encoder, restart_layers
-from electra_nb.glue.kinds import kind_of
-from electra_nb.glue.learner import dev_predictions, fit_task, task_features, task_learner
+from electra_nb.lab.kinds import kind_of
+from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, task_features, task_learner
 from electra_nb.glue.loading import load_files
-from electra_nb.glue.learner import finetune_config
 from electra_nb.training.folder import versions
 from paper_tables import add_line, sentence_task
 from pathlib import Path
@@ -64,7 +63,7 @@ def tune(run, n, tok, data, epochs, seed):
     "The score of a fine-tuning."
     encoder = start(run, n, seed)
     pooling = {} if data.task.kind=='tag' else dict(pooling='mean')
-    cfg = finetune_config(encoder.config, epochs=epochs, max_len=min(data.task.max_len, encoder.config.max_position_embeddings),
+    cfg = finetune_config(encoder.config, data.task.kind, epochs=epochs, max_len=min(data.task.max_len, encoder.config.max_position_embeddings),
         lr=5e-4, layer_decay=1., reinit_layers=0, **pooling)
     feats = task_features(data, tok, cfg)
     learn = task_learner(data, feats, encoder, cfg, seed)

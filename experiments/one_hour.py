@@ -12,7 +12,7 @@ from electra_nb import pretrain
 from electra_nb.model.lexical import ppmi, sampled_counts, word_vectors
 from electra_nb.glue.encoders import encoder_tokenizer
 from electra_nb.glue.tasks import parse_tasks
-from electra_nb.glue.kinds import kind_of
+from electra_nb.lab.kinds import kind_of
 from electra_nb.lab.own_data.labels import table_task
 from electra_nb.glue.loading import load_files
 from electra_nb.text.reading import read_lines

@@ -17,11 +17,10 @@ from electra_nb.objectives.table import objective_of
 from electra_nb.lab.own_data.builtin import word_order_task
 from electra_nb.glue.encoders import encoder_tokenizer, load_encoder, random_encoder
 from electra_nb.glue.tasks import parse_tasks
-from electra_nb.glue.kinds import kind_of
+from electra_nb.lab.kinds import kind_of
 from electra_nb.lab.own_data.labels import table_task
-from electra_nb.glue.learner import dev_predictions, fit_task, task_features, task_learner
+from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, task_features, task_learner
 from electra_nb.glue.loading import load_files
-from electra_nb.glue.learner import finetune_config
 from electra_nb.text.reading import read_lines
 from electra_nb.training.folder import versions
 from electra_nb.lab.scoring.pairs import pair_wins, read_pairs
@@ -95,7 +94,7 @@ def fine_tune(start, tok, tasks, seed):
     for data in tasks:
         encoder = start()
         max_len = min(data.task.max_len, encoder.config.max_position_embeddings)
-        cfg = finetune_config(encoder.config, max_len=max_len, epochs=30. if data.name.endswith('_200') else 3.)
+        cfg = finetune_config(encoder.config, data.task.kind, max_len=max_len, epochs=30. if data.name.endswith('_200') else 3.)
         feats = task_features(data, tok, cfg)
         learn = task_learner(data, feats, encoder, cfg, seed)
         fit_task(learn, cfg)

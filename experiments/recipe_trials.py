@@ -18,10 +18,9 @@ from electra_nb.model.hf import quiet_hf
 from electra_nb.objectives.rtd import MaskTokens
 from electra_nb.recipe import make_recipe
 from electra_nb.lab.own_data.builtin import word_order_task
-from electra_nb.glue.kinds import kind_of
-from electra_nb.glue.learner import dev_predictions, fit_task, task_features, task_learner
+from electra_nb.lab.kinds import kind_of
+from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, task_features, task_learner
 from electra_nb.glue.loading import load_files
-from electra_nb.glue.learner import finetune_config
 from electra_nb.text.batches import token_positions
 from electra_nb.text.tokenizer import load_tokenizer
 from electra_nb.lab.planning.clock import StepClock, measure_step, random_learner
@@ -151,7 +150,7 @@ def fine_tune(start, tok, tasks, seed):
     for data,epochs in tasks:
         encoder = start()
         own = {} if data.task.kind=='tag' else dict(pooling='mean')
-        cfg = finetune_config(encoder.config, epochs=epochs, max_len=min(data.task.max_len, encoder.config.max_position_embeddings), **own)
+        cfg = finetune_config(encoder.config, data.task.kind, epochs=epochs, max_len=min(data.task.max_len, encoder.config.max_position_embeddings), **own)
         feats = task_features(data, tok, cfg)
         learn = task_learner(data, feats, encoder, cfg, seed)
         fit_task(learn, cfg)

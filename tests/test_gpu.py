@@ -149,7 +149,7 @@ def test_finetuning(kind, tmp_path):
     tok = tiny_tokenizer()
     electra = get_models(sizes['tiny'], len(tok))[1].electra
     data, = load_data(data=str(path), dev=str(path))
-    cfg = finetune_config(electra.config, max_len=96)
+    cfg = finetune_config(electra.config, data.task.kind, max_len=96)
     learn = task_learner(data, task_features(data, tok, cfg), electra, cfg)
     batch = learn.dls.train.one_batch()
     with fake_gpu() as copies:

@@ -13,6 +13,9 @@ from electra_nb.lab.questions.rows import QuestionRows
 from electra_nb.glue.learner import FinetuneConfig
 from electra_nb.lab.questions.windows import max_context, Windows
 from electra_nb.text.tokenizer import load_tokenizer, special_tokens, tiny_tokenizer
+from electra_nb.lab.questions.windows import Windows
+from electra_nb.text.tokenizer import load_tokenizer, tiny_tokenizer
+from electra_nb.text.tokenizer import special_tokens
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -55,7 +58,7 @@ def test_nothing_twice(study):
     "The same call does no run again; another seed is one line more; other constants are refused."
     s,home,options = study
     assert len(finetune(home/'run', **options).lines)==1
-    with pytest.raises(ValueError, match='head'): finetune(home/'run', head='plain', **options)
+    with pytest.raises(ValueError, match='head'): finetune(home/'run', head='joint', **options)
     with pytest.raises(ValueError, match='no_answer_above'): finetune(home/'run', **{**options, 'no_answer_above':1.})
 
 def test_files(study):
@@ -163,7 +166,7 @@ def test_official_files():
     assert sum(not a for a in data.splits['dev'].answers)==5945
     assert 'no_answer_f1' in data.task.metrics
     kind,tok = kind_of(data.task),load_tokenizer(shared/'vocab.txt')
-    feats = kind.features(data.splits['dev'], tok, FinetuneConfig(), train=True)
+    feats = kind.features(data.splits['dev'], tok, data.task.max_len, kind.settings(), train=True)
     assert len(set(feats.row))==11873 and not data.splits['dev'].lost
     for i in range(0, len(feats), 500):
         ids,_,(a,b,none) = feats[i]

@@ -8,6 +8,7 @@ __all__ = ['run_of', 'run_encoder', 'find_encoder', 'is_generator', 'not_the_enc
 
 # %% ../../nbs/book/44_encoders.ipynb #00288160
 import os, re, torch
+from ..model.families import family_of
 from ..model.hf import load_tower, read_config, untrusted_config
 from ..model.init import init_paper
 from ..objectives.table import objective_of
@@ -18,7 +19,7 @@ from ..core.files import verify_folder
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import nn
-from transformers import ElectraConfig, ElectraForPreTraining, ElectraModel, PreTrainedTokenizerFast
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from xxhash import xxh3_128
 
 # %% ../../nbs/book/44_encoders.ipynb #3439db6c
@@ -107,16 +108,16 @@ def encoder_config(
     where:str, # from `find_encoder`
     dropout:float=0.1, # on embeddings and sublayers (Table 7)
     attention_dropout:float=0.1, # on attention weights (Table 7)
-) -> ElectraConfig:
+) -> PreTrainedConfig:
     "The shape of an encoder, with dropout for fine-tuning."
     if Path(where).is_dir(): cfg = read_config(where)
     else:
-        try: values,_ = ElectraConfig.get_config_dict(where)
+        try: values,_ = PreTrainedConfig.get_config_dict(where)
         except (OSError,ValueError) as e:
             raise ValueError(f"{where}: no model configuration ({type(e).__name__}: {str(e).splitlines()[0]})") from e
         cfg = untrusted_config(values, where)
     if hasattr(cfg, 'pooling'): cfg.num_hidden_layers -= 1
-    cfg.hidden_dropout_prob,cfg.attention_probs_dropout_prob = dropout,attention_dropout
+    for name,p in zip(family_of(cfg).dropouts, (dropout,attention_dropout)): setattr(cfg, name, p)
     return cfg
 
 # %% ../../nbs/book/44_encoders.ipynb #f97a86bd
@@ -124,16 +125,17 @@ def load_encoder(
     source:str, # as for `find_encoder`
     dropout:float=0.1, # on embeddings and sublayers (Table 7)
     attention_dropout:float=0.1, # on attention weights (Table 7)
-) -> ElectraModel:
+) -> PreTrainedModel:
     "Load an encoder."
     where = find_encoder(source)
     cfg = encoder_config(where, dropout, attention_dropout)
     if (Path(where)/'manifest.json').is_file() and (wrong := verify_folder(where)):
         raise ValueError(f"{where}: {wrong}. Fetch or make it again; if the change was wanted, delete manifest.json.")
-    if not hasattr(cfg, 'pooling'): return load_tower(ElectraModel, where, cfg)
+    cls = family_of(cfg).encoder
+    if not hasattr(cfg, 'pooling'): return load_tower(cls, where, cfg)
     cfg.num_hidden_layers += 1
-    electra = load_tower(ElectraModel, where, cfg)
-    del electra.encoder.layer[-1], electra.config.pooling
+    electra = load_tower(cls, where, cfg)
+    del electra.encoder.layer[-1], electra.config.pooling # the mean, as `glue.head` writes it
     electra.config.num_hidden_layers -= 1
     return electra
 
@@ -161,7 +163,7 @@ def random_encoder(
     source:str, # as for `find_encoder`: gives shape and kind of initial values
     dropout:float=0.1, # on embeddings and sublayers
     attention_dropout:float=0.1, # on attention weights
-) -> ElectraModel:
+) -> PreTrainedModel:
     "An encoder of the same shape with initial values."
     cfg = encoder_config(find_encoder(source), dropout, attention_dropout)
     path = Path(source).expanduser().resolve()
@@ -171,22 +173,23 @@ def random_encoder(
         recipe = make_recipe(size, **options)
         built = recipe.objective.build(recipe.model, cfg.vocab_size, cfg.pad_token_id)[recipe.objective.encoder].base_model
         if all(getattr(built.config, k)==getattr(cfg, k) for k in _shape): return built
-    disc = ElectraForPreTraining(cfg)
+    disc = family_of(cfg).heads['rtd'](cfg)
     init_paper(disc)
     disc.set_attn_implementation('sdpa')
     return disc.base_model
 
 # %% ../../nbs/book/44_encoders.ipynb #2f129ea5
 def restart_layers(
-    electra:ElectraModel, # is changed
+    electra:PreTrainedModel, # is changed
     source:str, # where it is from, as for `find_encoder`
     n:int, # layers, counted from the top: 0 up to all
-) -> ElectraModel: # the same
+) -> PreTrainedModel: # the same
     "Give the top layers initial values again."
     if not n: return electra
-    cfg = electra.config
-    fresh = random_encoder(source, cfg.hidden_dropout_prob, cfg.attention_probs_dropout_prob)
-    for layer,new in list(zip(electra.encoder.layer, fresh.encoder.layer))[-n:]: layer.load_state_dict(new.state_dict())
+    family = family_of(electra)
+    fresh = random_encoder(source, *(getattr(electra.config, name) for name in family.dropouts))
+    for layer,new in list(zip(family.blocks(electra), family.blocks(fresh)))[-n:]:
+        for module,of in zip(layer, new): module.load_state_dict(of.state_dict())
     return electra
 
 # %% ../../nbs/book/44_encoders.ipynb #adea4540

@@ -7,9 +7,14 @@ __all__ = ['poolings', 'mean_pool', 'check_width', 'mean_layer', 'dense', 'encod
            'balanced_weights', 'LabelConfig']
 
 # %% ../../nbs/book/42_head.ipynb #ccf4493f
-import torch
-from transformers import ElectraConfig
-from transformers.models.electra.modeling_electra import ElectraLayer
+import torch, torch.nn.functional as F
+from dataclasses import dataclass
+from ..core.settings import Settings
+from .tasks import Task
+from ..model.families import family_of, encode, without_padding
+from ..model.forward import length_masks
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel
 
 # %% ../../nbs/book/42_head.ipynb #ddb097de
 poolings = 'cls','mean' # vectors of a text that can be chosen
@@ -32,13 +37,16 @@ _scale,_constant,_second = 2.**24,2.**41,2.**17 # of the outputs; of two units i
 
 @torch.no_grad()
 def mean_layer(
-    cfg:ElectraConfig, # of the encoder
+    cfg:PreTrainedConfig, # of the encoder
     w:torch.Tensor, # (n, d) weight of the head on the mean
     b:torch.Tensor, # (n,) its bias
-) -> ElectraLayer: # in evaluation mode; unit i of its output, less unit n, is output i of the head
+) -> nn.Module: # in evaluation mode; unit i of its output, less unit n, is output i of the head
     "The mean over the tokens and the head, as a layer."
-    layer,(n,d) = ElectraLayer(cfg),w.shape
+    (n,d),family = w.shape,family_of(cfg)
     check_width(n, d)
+    if family.layer is None:
+        raise ValueError(f"pooling='mean' cannot be saved with an encoder of type {cfg.model_type!r}: pass pooling='cls'")
+    layer = family.layer(cfg)
     for p in layer.parameters(): p.zero_()
     out,first,second = layer.attention.output.dense,layer.attention.output.LayerNorm,layer.output.LayerNorm
     layer.attention.self.value.weight[:n] = w
@@ -51,16 +59,6 @@ def mean_layer(
     first.weight /= _scale
     return layer.eval()
 
-# %% ../../nbs/book/42_head.ipynb #c7bbcbc9
-import torch.nn.functional as F
-from dataclasses import dataclass
-from ..core.settings import Settings
-from ..model.families import encode, without_padding
-from ..model.forward import length_masks
-from .tasks import Task
-from torch import Tensor, nn
-from transformers import ElectraModel
-
 # %% ../../nbs/book/42_head.ipynb #664cd04b
 def dense(n_in:int, n_out:int) -> nn.Linear:
     "A dense layer with Glorot's initial values and no bias at first (TensorFlow's default)."
@@ -71,7 +69,7 @@ def dense(n_in:int, n_out:int) -> nn.Linear:
 
 # %% ../../nbs/book/42_head.ipynb #667a0696
 def encode_rows(
-    electra:ElectraModel, # the encoder
+    electra:PreTrainedModel, # the encoder
     ids:Tensor, # (bs, sl) token ids
     lens:Tensor, # (bs,) ids in each row
     n_a:Tensor, # (bs,) ids of token type 0
@@ -86,7 +84,7 @@ def encode_rows(
 class Classifier(nn.Module):
     "An encoder and one dense layer on a vector of the text."
     def __init__(self,
-        electra:ElectraModel, # the encoder
+        electra:PreTrainedModel, # the encoder
         n_out:int, # outputs: number of labels, 1 for a score
         dropout:float=0.1, # on the vector of the text (original code)
         pooling:str='cls', # vector of the text: 'cls' or 'mean' (`glue.head`)

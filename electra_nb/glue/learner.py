@@ -27,7 +27,7 @@ from fastai.basics import DataLoaders, Learner, noop
 from fastai.callback.core import Callback, CancelFitException, CancelValidException
 from functools import partial
 from torch import nn
-from transformers import ElectraConfig, ElectraModel, PreTrainedTokenizerFast
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 # %% ../../nbs/book/49_learner.ipynb #3d72aa7f
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ _by_width = {1024:dict(lr=5e-5, layer_decay=.9), 768:dict(lr=1e-4), 256:{}, # Ta
 _restarted = {(128,4):3} # (width, layers) -> top layers that begin anew
 
 def encoder_settings(
-    shape:ElectraConfig, # of the encoder
+    shape:PreTrainedConfig, # of the encoder
 ) -> dict:
     "What width and depth of an encoder change."
     own = next(o for width,o in _by_width.items() if shape.hidden_size>=width)
@@ -86,7 +86,7 @@ def check_settings(
         raise ValueError(f"{name} belongs to {there}, and would have no effect on {here}: leave it out")
 
 def finetune_config(
-    shape:ElectraConfig, # of the encoder
+    shape:PreTrainedConfig, # of the encoder
     kind:str='classify', # key of `kinds`, that the task has
     **options, # settings to change, by name; None: as the width says
 ) -> FinetuneConfig:
@@ -170,7 +170,7 @@ class SparseNorm(ClipGrads):
     "Clip by a norm to which every token of a batch contributes on its own (original code on CPU and GPU)."
     name = 'clip_grads'
     def before_fit(self):
-        self.table,self.squares = self.learn.model.electra.embeddings.word_embeddings,0.
+        self.table,self.squares = self.learn.model.electra.get_input_embeddings(),0.
         self.hook = self.table.register_forward_hook(self.watch)
 
     def watch(self, table, args, vectors):
@@ -187,7 +187,7 @@ class SparseNorm(ClipGrads):
         return norm
 
 # %% ../../nbs/book/49_learner.ipynb #00580248
-def set_dropout(electra:ElectraModel, dropout:float, attention_dropout:float) -> ElectraModel:
+def set_dropout(electra:PreTrainedModel, dropout:float, attention_dropout:float) -> PreTrainedModel:
     "The same encoder, with these dropouts."
     for name,m in electra.named_modules():
         if isinstance(m, nn.Dropout): m.p = attention_dropout if name.endswith('attention.self.dropout') else dropout
@@ -231,7 +231,7 @@ def training_args(
 def task_learner(
     data:TaskData, # names and task
     feats:dict, # split -> `Features`
-    electra:ElectraModel, # encoder; it is trained, so pass a copy to keep it
+    electra:PreTrainedModel, # encoder; it is trained, so pass a copy to keep it
     cfg:FinetuneConfig=FinetuneConfig(), # settings
     seed:int=0, # of the head, the order of rows and dropout
     device:str='cpu', # 'cpu' or 'cuda'

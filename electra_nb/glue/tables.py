@@ -44,11 +44,14 @@ def refuse_no_names(columns:dict, name:str) -> None: # of a file with a line of 
     "Refuse a table whose first line is no line of names."
     again = [{i for i,v in enumerate(values) if v==n} for n,values in columns.items() if n]
     whole = set.intersection(*again) if again else ()
-    if whole: raise ValueError(f"{name}: the first line comes again in row {min(whole)+1}: {', '.join(columns)!r:.80}. Are these two files, one "
-        "after the other? Delete the line of names there")
-    if {n.strip().lower() for n in columns} & _usual or [n for n in columns if n]==[str(i) for i in range(len([n for n in columns if n]))]: return
+    if whole:
+        raise ValueError(f"{name}: the first line comes again in row {min(whole)+1}: {', '.join(columns)!r:.80}. Are these two files, one "
+            "after the other? Delete the line of names there")
+    named = [n for n in columns if n]
+    if {n.strip().lower() for n in columns} & _usual or named==[str(i) for i in range(len(named))]: return
     cell = next((n for n,rows in zip(filter(None, columns), again) if rows or _is_number(n) and all(map(_is_number, columns[n]))), None)
-    if cell is not None: raise ValueError(f"{name}: the first line is a row, no line of names: {cell!r:.60} belongs to the cells below it. Put a line "
+    if cell is None: return
+    raise ValueError(f"{name}: the first line is a row, no line of names: {cell!r:.60} belongs to the cells below it. Put a line "
         "above it that names the columns, such as text and label")
 
 # %% ../../nbs/book/43_tables.ipynb #7b6bcd72
@@ -83,6 +86,7 @@ def _class_names(source):
 # %% ../../nbs/book/43_tables.ipynb #7fbb2703
 def _as_dict(source):
     "Columns of a data frame, a data set, a dictionary, or a list of dictionaries."
+    if hasattr(source, 'column_names') and not hasattr(source, '__len__'): source = list(source) # it is streamed
     if isinstance(source, list) and source and all(isinstance(r, dict) for r in source):
         return {k:[r.get(k) for r in source] for k in dict.fromkeys(k for r in source for k in r)}
     if hasattr(source, 'iloc'):

@@ -7,7 +7,8 @@ __all__ = ['mnli_splits', 'tasks', 'Split', 'Task', 'as_mask', 'TextSplit', 'Tas
            'glue_splits', 'parse_task', 'parse_tasks']
 
 # %% ../../nbs/book/40_tasks.ipynb #b24533e0
-import numpy as np
+import numpy as np, re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ..core.files import hash_texts
 from itertools import compress
@@ -127,10 +128,6 @@ def score_first(
     first = metric or known[0]
     return first,*(m for m in known if m!=first)
 
-# %% ../../nbs/book/40_tasks.ipynb #8e99c9b6
-import re
-from collections.abc import Mapping
-
 # %% ../../nbs/book/40_tasks.ipynb #40fb3dfc
 def glue_splits(
     train:int, # rows of the training split
@@ -170,6 +167,8 @@ tasks = dict(
         splits=glue_splits(2490, 277, 3000, 'RTE')),
     wnli=Task(_pair, ('0','1'), words=_entailed[::-1], folder='WNLI', hub='wnli', splits=glue_splits(635, 71, 146, 'WNLI')))
 
+_glue = tuple(tasks) # tasks of one's own may be added to the table
+
 # %% ../../nbs/book/40_tasks.ipynb #2f37aeb1
 def parse_task(
     text:str, # name, or `name:split=file,split=file`
@@ -190,14 +189,14 @@ def parse_task(
 
 # %% ../../nbs/book/40_tasks.ipynb #91cd4290
 def parse_tasks(
-    names, # one name, names between blanks, or a list; 'glue' stands for all on this page
+    names, # one name, names between blanks, or a list; 'glue' stands for the nine of this page
     known:Mapping=tasks, # name -> `Task`
 ) -> list: # [(name, {split: file})]
     "Read a list of tasks."
     names = names.split() if isinstance(names, str) else list(names) if isinstance(names, (list,tuple)) else [names]
     if not all(isinstance(n, str) for n in names):
         raise ValueError(f"tasks={names!r}: name tasks by strings, such as 'cola rte' or ['cola','rte']")
-    names = [n for o in names for n in (tasks if o.lower()=='glue' else [o])]
+    names = [n for o in names for n in (_glue if o.lower()=='glue' else [o])]
     found = [parse_task(n, known) for n in names]
     keys = [n for n,_ in found]
     twice = sorted({n for n in keys if keys.count(n)>1})

@@ -10,6 +10,7 @@ __all__ = ['narrow_head', 'wide_head', 'scaled_head', 'hf_head', 'largest_unit',
 import torch
 from collections.abc import Callable
 from copy import deepcopy
+from ..model.families import family_of
 from ..model.hf import save_tower
 from .encoders import load_encoder
 from .head import Classifier, mean_layer
@@ -19,7 +20,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
-from transformers import ElectraForSequenceClassification, ElectraModel, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 # %% ../../nbs/book/45_twin.ipynb #af8f6b7d
 def narrow_head(w, b):
@@ -61,10 +62,10 @@ def hf_head(
 # %% ../../nbs/book/45_twin.ipynb #56c75ffe
 @torch.no_grad()
 def largest_unit(
-    electra:ElectraModel, # the encoder
+    electra:PreTrainedModel, # the encoder
 ) -> float:
     "What no unit of its vectors exceeds."
-    norm = electra.encoder.layer[-1].output.LayerNorm
+    *_,norm = (m for part in family_of(electra).blocks(electra)[-1] for m in part.modules() if isinstance(m, nn.LayerNorm))
     return float((norm.weight.abs()*norm.weight.numel()**.5+norm.bias.abs()).max())
 
 # %% ../../nbs/book/45_twin.ipynb #3f32a8ca
@@ -87,7 +88,7 @@ def class_tensors(
 def to_hf(
     model:Classifier,
     task:Task, # its labels name the outputs
-) -> ElectraForSequenceClassification: # in evaluation mode
+) -> PreTrainedModel: # in evaluation mode
     "The same model as a class of transformers."
     cfg,n = deepcopy(model.electra.config),model.electra.config.num_hidden_layers
     names = task.words or task.labels or ('score',)
@@ -97,8 +98,8 @@ def to_hf(
     cfg.architectures = None
     top,head = class_tensors(model, *((0.,1.) if task.labels else task.scale))
     if top: cfg.num_hidden_layers,cfg.pooling = n+1,model.pooling # `load_encoder` reads it, and leaves out that layer
-    hf = ElectraForSequenceClassification(cfg)
-    hf.electra.load_state_dict({**model.electra.state_dict(), **{f'encoder.layer.{n}.{k}':v for k,v in top.items()}})
+    hf = family_of(model.electra).heads['classify'](cfg)
+    hf.base_model.load_state_dict({**model.electra.state_dict(), **{f'encoder.layer.{n}.{k}':v for k,v in top.items()}})
     hf.classifier.load_state_dict(head)
     return hf.eval()
 

@@ -7,10 +7,12 @@ __all__ = ['families', 'Family', 'electra_blocks', 'family_of', 'encode', 'mlm_l
 
 # %% ../../nbs/book/16_families.ipynb #530e3a82
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from . import forward
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import ElectraForMaskedLM, ElectraForPreTraining, ElectraForQuestionAnswering
+from transformers import ElectraForSequenceClassification, ElectraForTokenClassification, ElectraModel, PreTrainedModel
+from transformers.models.electra.modeling_electra import ElectraLayer
 
 # %% ../../nbs/book/16_families.ipynb #fe86b1e0
 @dataclass(frozen=True)
@@ -21,6 +23,10 @@ class Family:
     rtd_logits:Callable # (tower, ids, attention_mask, token_type_ids) -> (bs, sl)
     blocks:Callable # encoder -> its modules, those of the embeddings first, then those of each layer: a list of lists
     unpad:Callable=None # (indices, attention_mask) -> a last argument for the three functions; None: padding is always computed
+    layer:type=None # class of a layer, if it has BERT's layout and one more can be put on top; None: it cannot
+    dropouts:tuple=('hidden_dropout_prob','attention_probs_dropout_prob') # in its configuration: of hidden states, of attention
+    encoder:type=None # class of the encoder alone, in transformers
+    heads:dict=field(default_factory=dict) # what a head is for -> class of an encoder with it: 'mlm', 'rtd', 'classify', 'tag', 'answer'
 
 # %% ../../nbs/book/16_families.ipynb #31f6a85d
 def electra_blocks(
@@ -31,7 +37,11 @@ def electra_blocks(
     return [[electra.embeddings,*projection],*([layer] for layer in electra.encoder.layer)]
 
 # %% ../../nbs/book/16_families.ipynb #f5ed75fb
-families = dict(electra=Family(forward.encode, forward.mlm_logits, forward.rtd_logits, electra_blocks))
+_heads = dict(mlm=ElectraForMaskedLM, rtd=ElectraForPreTraining, classify=ElectraForSequenceClassification,
+    tag=ElectraForTokenClassification, answer=ElectraForQuestionAnswering)
+
+families = dict(electra=Family(forward.encode, forward.mlm_logits, forward.rtd_logits, electra_blocks, layer=ElectraLayer,
+    encoder=ElectraModel, heads=_heads))
 
 # %% ../../nbs/book/16_families.ipynb #e5e709c4
 def family_of(

@@ -9,12 +9,12 @@ __all__ = ['most', 'unread_share', 'word_order_task', 'library_task', 'builtin_d
 import re, numpy as np
 from collections import defaultdict
 from collections.abc import Iterable
-from ...core.messages import logger
 from ...core.files import hash_texts, read_json
-from ...recipe import stored_recipe
+from ...core.messages import logger
 from ...glue.encoders import run_of
-from .labels import table_task
 from ...glue.tasks import Task, TaskData, TextSplit
+from .labels import table_task
+from ...recipe import stored_recipe
 from ...text.corpus import is_held_out
 from ...text.docstrings import all_docs, libraries, split_sentences, swap_words
 from pathlib import Path
@@ -54,7 +54,8 @@ def word_order_task(
         label = int(rng.integers(2))
         if swapped: rows[split].append((swapped if label else s,label))
     if min(map(len, rows.values()))<20:
-        raise ValueError(f"{held_out:.2%} of the docstrings have too few sentences for a task ({sum(map(len, rows.values()))}): pass your own rows "
+        n = sum(map(len, rows.values()))
+        raise ValueError(f"{held_out:.2%} of the docstrings have too few sentences for a task ({n}): pass your own rows "
             "with data=, a task with tasks=, or a model that was trained with a larger valid=")
     splits = {k:TextSplit([t for t,_ in v], labels=np.array([y for _,y in v]), source='docstrings') for k,v in rows.items()}
     return TaskData('word_order', Task(('text',), ('original','swapped')), splits)

@@ -13,10 +13,10 @@ from collections import Counter
 from dataclasses import replace
 from ...core.messages import logger
 from ...glue.classify import Classify, label_words
-from ...glue.splits import check_valid, seen_label, split_rows
 from ...glue.kinds import known_tasks
-from ...glue.tasks import own_name, score_first, Split, split_sizes, Task, TaskData, TextSplit
+from ...glue.splits import check_valid, seen_label, split_rows
 from ...glue.tables import label_names, need_columns, read_table, Table, text_names
+from ...glue.tasks import own_name, score_first, Split, split_sizes, Task, TaskData, TextSplit
 from ...text.reading import is_blank, is_null
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #c9c5424d
@@ -79,14 +79,15 @@ def choose_columns(
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #7efacf13
 def is_no_text(v): return not isinstance(v, str) or not v.strip() or is_blank(v)
-def is_empty(v): return is_null(v) or (isinstance(v, str) and (v in ('nan','NaN') or is_no_text(v))) # pandas writes a missing value as a word
+def is_empty(v): return is_null(v) or (isinstance(v, str) and (v in ('nan','NaN') or is_no_text(v))) # as pandas writes what is missing
 
 def need_cells(table:Table, column:str, what:str) -> None:
     "Refuse empty cells; `what` they lack: 'text', 'label' or 'group'."
     missing = is_no_text if what=='text' else is_empty
     bad = [p for v,p in zip(table.columns[column], table.locations) if missing(v)]
+    if not bad: return
     word = "; the word 'nan' counts as none" if any(isinstance(v, str) and v.lower()=='nan' for v in table.columns[column]) else ''
-    if bad: raise ValueError(f"{bad[0]}: no {what} in column {column!r} ({len(bad)} such row(s) of {len(table)}{word}): fill or delete them")
+    raise ValueError(f"{bad[0]}: no {what} in column {column!r} ({len(bad)} such row(s) of {len(table)}{word}): fill or delete them")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #4081d019
 # as pandas and NumPy write one into a .csv: of words, or of two numbers or more
@@ -141,8 +142,8 @@ def is_score(values, name):
     n,words = len({*numbers}),len({*values})
     if n>len(values)/2 or (20<n==words and max(map(abs, numbers))<=100): return True
     odd = next(v for v in values if not float(v).is_integer())
-    raise ValueError(f"{name}: {words} different numbers that come again and again, such as {odd}: pass regression=True if they are scores, "
-        "regression=False if they are classes")
+    raise ValueError(f"{name}: {words} different numbers that come again and again, such as {odd}: "
+        "pass regression=True if they are scores, regression=False if they are classes")
 
 def _order(v): return (0,int(v),'') if re.fullmatch(r'-?\d+', v) else (1,0,v)
 
@@ -161,6 +162,8 @@ def find_labels(
     if not counts: raise ValueError(f"{table.name} has no rows")
     if len(counts)<2:
         raise ValueError(f"{table.name}: column {column!r} holds one label only ({values[0]!r}): there is nothing to tell apart")
+    if len(counts)>20 and all(re.fullmatch(r'-?\d+', v) for v in counts):
+        logger.info(f"{table.name}: the {len(counts)} whole numbers in column {column!r} are classes; regression=True makes them scores")
     if len(counts)>len(values)/2:
         raise ValueError(f"{table.name}: {len(counts):,} different labels in {len(values):,} rows, the first is {values[0][:60]!r}: "
             f"is {column!r} the right column? For scores pass regression=True")
@@ -172,9 +175,11 @@ def tell_labels(classes:tuple, name:str) -> None: # `name` is for the message
     seen = {}
     for c in classes: seen.setdefault(seen_label(c), []).append(c)
     for same in (s for s in seen.values() if len(s)>1):
-        logger.warning(f"{name}: classes {' and '.join(map(ascii, same))} differ only in capitals, blanks or invisible signs: write one as the other")
+        logger.warning(f"{name}: classes {' and '.join(map(ascii, same))} differ only in capitals, blanks or invisible signs: "
+            "write one as the other")
     for c in classes:
-        if c.lower() in ('null','none','na','n/a','<na>','#n/a'): logger.info(f"{name}: the word {c!r} is read as a class, not as a missing label")
+        if c.lower() not in ('null','none','na','n/a','<na>','#n/a'): continue
+        logger.info(f"{name}: the word {c!r} is read as a class, not as a missing label")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #e2cd7acc
 # by the number of labels, 3 for more
@@ -245,7 +250,8 @@ def tell_lacks(task:Task, splits:dict) -> None:
     if rare: logger.info(f"label {few(rare)} has one row, so none is held out")
     if other: logger.info(f"no dev row has the label {few(other)}, so how well it is found is not seen")
     if np.count_nonzero(dev)==1:
-        logger.warning(f"the dev rows hold one class ({task.labels[dev.argmax()]!r}): they cannot show whether labels are told apart; mcc is undefined")
+        logger.warning(f"the dev rows hold one class ({task.labels[dev.argmax()]!r}): they cannot show whether labels are told apart; "
+            "mcc is undefined")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #09493710
 def take_column(

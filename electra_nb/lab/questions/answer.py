@@ -13,19 +13,15 @@ from ...core.messages import logger
 from ...glue.tables import Table
 from ...glue.tasks import Task
 from ...glue.twin import load_head, save_head
-from .head import Beam, KeptLoss, Reader, heads, build_reader, folder_twin, plain_twin, reader_lines
+from .head import Beam, KeptLoss, Reader, heads, build_reader, folder_twin, plain_twin, reader_lines, HeadChoice
 from .rows import QuestionRows, question_rows
-from .spans import find_answers
+from .spans import find_answers, SpanConfig
 from .squad import answer_scores, normalise, squad1_scores, squad2_scores
-from .windows import Windows
+from .windows import Windows, WindowConfig
 from fastai.metrics import AvgMetric
 from fastcore.basics import patch
-from .head import HeadChoice
 from ...core.settings import Settings
-from .spans import SpanConfig
-from .windows import WindowConfig
-from ...glue.splits import dev_split
-from ...glue.splits import text_core
+from ...glue.splits import dev_split, text_core
 
 # %% ../../../nbs/lab/questions/06_answer.ipynb #ce0056f7
 squad1_metrics = 'exact_match','f1'

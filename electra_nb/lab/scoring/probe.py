@@ -10,11 +10,7 @@ __all__ = ['row_sentences', 'swapped_pairs', 'pair_rows', 'pair_accuracy', 'lear
 import numpy as np, shlex
 from ...core.messages import shell_word
 from ..reports.samples import with_gap
-from collections import namedtuple
-from dataclasses import replace
 from ...text.docstrings import split_sentences, swap_words
-from ...training.progress import orders
-from ...objectives.evaluation import half_precision
 from .pairs import Pair, read_pairs
 from .tokens import read_rows, token_texts
 from .towers import Scorer, objective_towers

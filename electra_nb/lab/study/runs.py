@@ -12,16 +12,14 @@ from collections import deque, namedtuple
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from ...core.files import folder_lock
 from ...core.messages import interrupt_message, logger, quiet, shell_word
 from ...glue.encoders import encoder_config, find_encoder, load_encoder, random_encoder, restart_layers
 from ...glue.kinds import kind_of
-from ...glue.learner import TaskLearner, dev_predictions, fit_task, task_features, task_learner
+from ...glue.learner import task_features, TaskLearner, dev_predictions, fit_task, flat_settings, task_learner, FinetuneConfig
 from ...glue.tasks import TaskData
-from ...glue.learner import TaskLearner, dev_predictions, fit_task, flat_settings, task_learner
-from ...glue.learner import FinetuneConfig
 from .folder import append_line, best_seeds, check_rows, open_study, prune_models, read_ledger, run_name, save_best, write_predictions
 from .statistics import gain_sentence
 from .study import saved_task, Study, write_answers

@@ -26,7 +26,7 @@ from .folder import read_ledger
 from .results import plot_confusion, top_losses as _top_losses
 from .statistics import compare as _compare, is_random, paper_table, plot_scores, summarize, Comparison
 from ..tags.rows import as_sentences, list_columns
-from ..tags.tasks import choose_lists, is_tagged
+from ..tags.tasks import choose_lists
 from ...model.hf import quiet_hf
 from ...text.reading import file_kind, is_blank, is_null, read_lines
 from ...training.device import pick_device

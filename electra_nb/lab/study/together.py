@@ -8,8 +8,7 @@ __all__ = ['JointDL', 'JointModel', 'fit_together', 'check_together', 'run_toget
 # %% ../../../nbs/lab/study/06_together.ipynb #d4393cdc
 import numpy as np
 from ...core.messages import quiet
-from ...glue.learner import n_task_steps, task_learner, train_steps, training_args
-from ...glue.learner import FinetuneConfig
+from ...glue.learner import n_task_steps, task_learner, train_steps, training_args, FinetuneConfig
 from .folder import check_rows, read_ledger
 from .runs import Job, StudyConfig, extra_rows, keep_run, ledger_line, make_work, starting_encoder
 from ...training.device import SmoothLoss, CachedDispatchLearner

@@ -10,19 +10,17 @@ import math, numpy as np, pandas as pd, re, torch
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from ...core.messages import logger
-from ...glue.splits import dev_split, text_core
+from ...glue.splits import dev_split, text_core, refuse_idle
 from ...glue.tables import Table
 from ...glue.tasks import Task
 from ...glue.twin import load_head, pipeline_lines, save_head
 from .rows import check_known, list_column, TagSplit, word_lists
 from .spans import as_spans, clean_spans, n_loose, parts, ratio, span_tags, tag_metrics, tag_spans
-from .tagger import TagFeatures, Tagger, TagLoss, tagger_twin
+from .tagger import TagFeatures, Tagger, TagLoss, tagger_twin, TagConfig
 from fastai.metrics import Metric
 from fastcore.basics import patch
 from html import escape
-from .tagger import TagConfig
 from ...glue.head import balanced_weights
-from ...glue.splits import refuse_idle
 
 # %% ../../../nbs/lab/tags/04_tag.ipynb #2c79e0f3
 @dataclass(frozen=True)
