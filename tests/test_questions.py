@@ -13,9 +13,6 @@ from electra_nb.lab.questions.rows import QuestionRows
 from electra_nb.glue.learner import FinetuneConfig
 from electra_nb.lab.questions.windows import max_context, Windows
 from electra_nb.text.tokenizer import load_tokenizer, special_tokens, tiny_tokenizer
-from electra_nb.lab.questions.windows import Windows
-from electra_nb.text.tokenizer import load_tokenizer, tiny_tokenizer
-from electra_nb.text.tokenizer import special_tokens
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
