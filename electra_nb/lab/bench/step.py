@@ -81,7 +81,6 @@ from ...core.settings import change
 from ..reports.doctor import Doctor
 from ..reports.samples import KeepSamples
 from ..reports.tracking import Track
-from ..planning.deadline import WarnTooLong
 from ...training.loop import pretrain_learner, run_callbacks
 from ...training.optim import ElectraAdam, decay_groups, lr_at
 from ...training.device import cpu_has_bf16
@@ -181,7 +180,6 @@ class LearnerStep:
         own = run_callbacks(learn, run, tok, train, recipe.optim)
         own.bar.what,own.bar.leave = 'bench',False
         learn.add_cbs([*own,Doctor(run),KeepSamples(run),Track(run)])
-        learn.remove_cb(WarnTooLong) # of a run that nobody will wait for
         for event in ('before_fit','before_epoch','before_train'): learn(event)
         learn.n_iter = len(learn.dl)
 
