@@ -280,19 +280,20 @@ def pretrain(
     size,recipe = read_recipe(size, options)
     engine.join(recipe, dry_run)
     device = pick_device(engine.device(device), recipe.train.precision)
+    steps_of_hours,dry = recipe.train.hours and addition('hours'),dry_run and addition('dry_run')
     watching = make_watchers(size=size, log_with=log_with, probe=probe, began=began)
     if out is not None: check_out(out, resume)
     with engine.main_process():
         with interrupt_message(lambda: 'stopped while the text was prepared; the same call goes on from what is done'):
             found = get_corpus(corpus, text_column, whole_files)
             check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)
-            if dry_run: return addition('dry_run')(size, recipe, found, tokenizer, device, options)
+            if dry: return dry(size, recipe, found, tokenizer, device, options)
             out = run_folder(out, size, recipe, corpus, found, tokenizer)
             with engine.main_process_first():
                 if engine.first: check_free(out, resume)
                 if engine.first: check_same(out, size, recipe, found)
                 text = prepare_text(recipe, found, tokenizer, out, cache)
-            if recipe.train.hours: recipe = engine.share(lambda: addition('hours')(recipe, options, text, device, out, began))
+            if steps_of_hours: recipe = engine.share(lambda: steps_of_hours(recipe, options, text, device, out, began))
             run = Run(out, size, recipe, found, text, build_learner(recipe, text, device))
         if not engine.first: return engine.train_worker(run, cbs)
         logger.info(describe_model(run.learn, text.tok))

@@ -99,8 +99,10 @@ def reading_notes(
     return out
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #e1e8c0ae
-def _notes(recipe, took, times, cut_off, device):
-    out,train = reading_notes(times, cut_off),recipe.train
+def _notes(recipe, took, n_rows, cut_off, device):
+    train = recipe.train
+    out = reading_notes(train.steps*train.bs/n_rows, cut_off)
+    if n_rows<train.bs: out.append(f'The text has {n_rows:.0f} rows, fewer than one batch of {train.bs}: take more text or a smaller bs.')
     if recipe.optim.warmup>max(1, train.steps):
         out.append(f'warmup={recipe.optim.warmup:g} steps are more than the run, so its rate would never reach the peak. '
             'Pass warmup=0.06, a share of it.')
@@ -166,7 +168,7 @@ def estimate_run(
         start.seconds/3600, end_time(seconds+start.seconds), name, text.report['tokens_in']*whole,
         train.steps*train.bs*recipe.packing.max_len*(1-stats['padding']), times, flops, paper_share(size, flops),
         took.checkpoint*(n_saved(train)+2), len(text.ids)*whole*(2 if v<=65536 else 4), took.memory,
-        _notes(recipe, took, times, stats['cut_off'], device))
+        _notes(recipe, took, n_rows, stats['cut_off'], device))
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #af969d10
 def look_ahead(
@@ -176,15 +178,14 @@ def look_ahead(
     tokenizer, # as in `pretrain`
     device:str, # 'cpu' or 'cuda'
     given:dict={}, # settings that were asked for
-) -> tuple: # `RunEstimate`, `Learner`
-    "Prepare the beginning of a corpus, build the learner and time a step."
+) -> tuple: # `RunEstimate`, `Prepared`
+    "Prepare the beginning of a corpus and time a step."
     with tempfile.TemporaryDirectory() as tmp:
         start = prepare_beginning(corpus, recipe, tokenizer, tmp)
-        learn = build_learner(change(recipe, eval_every=3, eval_batches=1), start.text, device)
         took = time_step(recipe, start.text, device)
     n_held_out = start.more*(len(start.text.train)+len(start.text.valid))*recipe.packing.valid
     if recipe.train.hours: recipe = fit_hours(recipe, recipe.train.hours, took, n_eval_batches(recipe.train, n_held_out), given)
-    return estimate_run(size, recipe, corpus.name, start, took, device),learn
+    return estimate_run(size, recipe, corpus.name, start, took, device),start.text
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #c45a68e2
 @list_options
@@ -212,7 +213,8 @@ def dry_run_of(
     given:dict={}, # settings that were asked for
 ) -> Learner:
     "Report on a run without starting it."
-    est,learn = look_ahead(size, recipe, found, tokenizer, device, given)
+    est,text = look_ahead(size, recipe, found, tokenizer, device, given)
+    learn = build_learner(change(recipe, eval_every=3, eval_batches=1), text, device)
     logger.info(f'dry run of {size}: about {rounded(est.seconds)} s a step, {duration(3600*est.hours)} for {est.steps:,} steps; '
         'nothing was written')
     return learn
