@@ -177,12 +177,12 @@ def look_ahead(
     corpus:Corpus,
     tokenizer, # as in `pretrain`
     device:str, # 'cpu' or 'cuda'
-    given:dict={}, # settings that were asked for
+    given:dict, # settings that were asked for
+    folder:str, # for the rows
 ) -> tuple: # `RunEstimate`, `Prepared`
     "Prepare the beginning of a corpus and time a step."
-    with tempfile.TemporaryDirectory() as tmp:
-        start = prepare_beginning(corpus, recipe, tokenizer, tmp)
-        took = time_step(recipe, start.text, device)
+    start = prepare_beginning(corpus, recipe, tokenizer, folder)
+    took = time_step(recipe, start.text, device)
     n_held_out = start.more*(len(start.text.train)+len(start.text.valid))*recipe.packing.valid
     if recipe.train.hours: recipe = fit_hours(recipe, recipe.train.hours, took, n_eval_batches(recipe.train, n_held_out), given)
     return estimate_run(size, recipe, corpus.name, start, took, device),start.text
@@ -201,7 +201,8 @@ def plan(
     "Say what a pre-training will cost, before it is started."
     size,recipe = read_recipe(size, options)
     device = pick_device(device, recipe.train.precision)
-    return look_ahead(size, recipe, get_corpus(corpus, text_column, whole_files), tokenizer, device, options)[0]
+    found = get_corpus(corpus, text_column, whole_files)
+    with tempfile.TemporaryDirectory() as tmp: return look_ahead(size, recipe, found, tokenizer, device, options, tmp)[0]
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #9864f3e5
 def dry_run_of(
@@ -213,8 +214,9 @@ def dry_run_of(
     given:dict={}, # settings that were asked for
 ) -> Learner:
     "Report on a run without starting it."
-    est,text = look_ahead(size, recipe, found, tokenizer, device, given)
-    learn = build_learner(change(recipe, eval_every=3, eval_batches=1), text, device)
+    with tempfile.TemporaryDirectory() as tmp:
+        est,text = look_ahead(size, recipe, found, tokenizer, device, given, tmp)
+        learn = build_learner(change(recipe, eval_every=3, eval_batches=1), text, device)
     logger.info(f'dry run of {size}: about {rounded(est.seconds)} s a step, {duration(3600*est.hours)} for {est.steps:,} steps; '
         'nothing was written')
     return learn
