@@ -113,18 +113,20 @@ class Command:
         f:Callable, # what it runs
         hint:str, # where a thing belongs that people write without a name
         check:Callable=None, # called with an unknown name, to raise with the nearest one
-        docs:dict={}, # as in `described`
-        titles:dict={}, # as in `described`
+        docs=dict, # as in `described`, or a function that gives them
+        titles=dict, # likewise
         show:Callable=None, # called with the result
     ): store_attr()
 
-    def described(self): return described(self.f, self.docs, self.titles)
+    def described(self): return described(self.f, *(x() if callable(x) else x for x in (self.docs,self.titles)))
+
+    def parser(self): return make_parser(self.name, **self.described())
 
     def __call__(self,
         argv:list=None, # arguments; None: those of the process
     ):
         "Parse, run, and turn errors into exit codes."
-        parser = make_parser(self.name, **self.described())
+        parser = self.parser()
         args,rest = parser.parse_known_args(argv)
         if hasattr(sys.stdout, 'reconfigure'): sys.stdout.reconfigure(errors='backslashreplace') # for letters that a terminal cannot show
         with exit_codes(self.name):
@@ -138,7 +140,7 @@ def _yes_no(v): return dict(true=True, false=False).get(v.lower(), v) if isinsta
 
 # %% ../nbs/calls/01_commands.ipynb #e27dce45
 help_file = Path(find_spec('electra_nb').origin).parent/'help.json'
-modules = dict(electra_pretrain='pretraining', electra_finetune='finetuning', electra_plan='lab.planning.plan', electra_diagnose='lab.reports.doctor',
+modules = dict(electra_pretrain='lab.register', electra_finetune='finetuning', electra_plan='lab.planning.plan', electra_diagnose='lab.reports.doctor',
     electra_report='lab.reports.study_pages', electra_bench='lab.bench.measure', electra_score='scoring', electra_predict='predicting',
     electra_env='lab.reports.environment')
 
@@ -148,6 +150,7 @@ def stored_help() -> dict: # command -> as of `described`
 
 def current_help() -> dict: # command -> as of `described`
     "What the commands say now; this imports their modules."
+    import_module('electra_nb.lab.register')
     return {name:import_module(f'electra_nb.{module}').cli.described() for name,module in modules.items()}
 
 # %% ../nbs/calls/01_commands.ipynb #e3d42ddd

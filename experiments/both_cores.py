@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 
 steps = dict(tiny=1200, hour=240)
-command = [sys.executable,'-c','from electra_nb.pretraining import cli; cli()']
+command = [sys.executable,'-c','from electra_nb.lab.register import cli; cli()']
 variants = { # name -> how it is started, and its threads
     'one thread':([],1), 'two threads':([],2),
     'two processes':([sys.executable,'-m','torch.distributed.run','--standalone','--nproc-per-node','2','--no-python'],2)}

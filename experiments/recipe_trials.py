@@ -22,8 +22,10 @@ from electra_nb.lab.kinds import kind_of
 from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, task_features, task_learner
 from electra_nb.glue.loading import load_files
 from electra_nb.text.batches import token_positions
+from electra_nb.text.corpus import get_corpus
 from electra_nb.text.tokenizer import load_tokenizer
-from electra_nb.lab.planning.clock import StepClock, measure_step, random_learner
+from electra_nb.lab.planning.clock import time_step
+from electra_nb.pretraining import prepare_text
 from electra_nb.training.nonfinite import DumpBadBatch
 from electra_nb.lab.scoring.towers import Scorer
 from fastai.callback.core import Callback
@@ -166,10 +168,9 @@ def step_seconds(name, make_callback=None):
     make_callback = make_callback or callbacks.get(name)
     options = {**earlier, **trials[name]}
     if options['final_mask_prob']: options['mask_prob'] = (options['mask_prob']+options.pop('final_mask_prob'))/2 # on average
-    recipe,clock = make_recipe('tiny', **options),StepClock(2.)
-    learn = random_learner(recipe, recipe.vocab.vocab_size, 'cpu')
-    if make_callback: learn.add_cb(make_callback(10**9))
-    return measure_step(learn, recipe, recipe.train.bs, clock).step
+    recipe = make_recipe('tiny', **options)
+    text = prepare_text(recipe, get_corpus())
+    return time_step(recipe, text, 'cpu', cbs=[make_callback(10**9)] if make_callback else []).step
 
 def equal_time(name, times):
     "Steps of a trial that take the CPU time of 4,500 steps of `tiny`; `times` keeps them."

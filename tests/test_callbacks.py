@@ -1,4 +1,5 @@
-"fastai's callbacks and the methods of its Learner on a run: they work, or are refused with what to do instead."
+"fastai's callbacks that go with a run (howto/new_callback), and the methods of its Learner on a run."
+import json, re
 from pathlib import Path
 
 import fastai.callback.all as fa, pytest, torch
@@ -8,8 +9,9 @@ from electra_nb.core.messages import logger
 from electra_nb.core.files import read_json
 from electra_nb.pretraining import pretrain
 from electra_nb.core.tiny import tiny_text
-from electra_nb.pretraining import instead, welcome
 
+supported = ('ActivationStats','CSVLogger','ChannelsLast','CollectDataCallback','EarlyStoppingCallback','SaveModelCallback','ShortEpochCallback',
+    'TerminateOnNaNCallback','TrackerCallback')
 texts = tiny_text.split('\n\n')
 small = dict(steps=12, bs=4, max_len=32, vocab_size=300, valid=.3, eval_every=4, log_every=2, device='cpu')
 make = dict(ActivationStats=lambda: fa.ActivationStats(with_hist=False), EarlyStoppingCallback=lambda: fa.EarlyStoppingCallback(patience=9),
@@ -32,18 +34,23 @@ def plain(home):
     logger.setLevel('ERROR')
     return train(home, 'plain')
 
-@pytest.mark.parametrize('name', welcome)
-def test_welcome(name, home, plain):
+@pytest.mark.parametrize('name', supported)
+def test_supported(name, home, plain):
     "A run with the callback comes to its end, with the same weights as without it."
     learn = train(home, name, make.get(name, getattr(fa, name))())
     assert learn.steps.done==12 and read_json(home/name/'end.json')['why']=='finished'
     if name!='SaveModelCallback': assert all(map(torch.equal, plain.model.parameters(), learn.model.parameters()))
 
-@pytest.mark.parametrize('name', [n for n in instead if hasattr(fa, n)])
-def test_refused(name, home):
-    "A callback that would work against the run is refused before any work."
-    cls = getattr(fa, name)
-    with pytest.raises(ValueError, match=name): train(home, 'refused', cls.__new__(cls))
+def test_howto():
+    "The page names just these."
+    page = Path(__file__).parent.parent/'nbs'/'howto'/'new_callback.ipynb'
+    said, = (''.join(c['source']) for c in json.loads(page.read_text())['cells'] if 'work as they are' in ''.join(c['source']))
+    assert tuple(re.findall(r'`(\w+)`', said[said.index('work as they are'):said.index('Others would')]))==supported
+
+def test_no_callback(home):
+    "What is no fastai callback is refused before any work."
+    for wrong in (fa.CSVLogger,'CSVLogger'):
+        with pytest.raises(ValueError, match='pass a list of fastai callbacks'): train(home, 'refused', wrong)
     assert not (home/'refused').exists()
 
 def test_csv_logger(home, plain):

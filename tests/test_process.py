@@ -225,6 +225,6 @@ for name in {names!r}:
 
 def test_module_under_torchrun(tmp_path):
     "`torchrun -m` runs it too, so that a mistake ends with an error."
-    command = [sys.executable,'-m','torch.distributed.run','--standalone','--nproc-per-node','1','-m','electra_nb.pretraining','--steps','0']
+    command = [sys.executable,'-m','torch.distributed.run','--standalone','--nproc-per-node','1','-m','electra_nb.lab.register','--steps','0']
     p = subprocess.run(command, cwd=tmp_path, env=env(tmp_path), capture_output=True, text=True, timeout=240)
     assert p.returncode!=0 and 'steps=0' in p.stderr, p.stderr

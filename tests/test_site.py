@@ -138,7 +138,7 @@ def test_options_in_groups(module, name):
 
 def test_default_of_an_option():
     "A value that differs between sizes says so, one that all have stands alone."
-    rows = {n:default for part in groups(options('electra_nb.pretraining')).values() for n,_,default,_ in part}
+    rows = {n:default for part in groups(options('electra_nb.lab.register')).values() for n,_,default,_ in part}
     assert (rows['objective'],rows['bs'],rows['keep_prob'])==('electra','small: 128, hour: 16, tiny: 8','0.15')
 
 def test_broken_link_is_refused():

@@ -6,16 +6,10 @@
 __all__ = ['WatchTime', 'WatchSamples', 'WatchCurves', 'WatchTrackers', 'WatchPairs', 'WriteCard', 'Diagnose', 'WriteReport']
 
 # %% ../../nbs/lab/01_watchers.ipynb #e28c471b
-from ..core.messages import logger
 from ..core.files import atomic_file
+from ..core.messages import logger
+from .planning.deadline import Deadline, SayProgress
 from ..recipe import own_sizes
-from .reports.card import model_card
-from .reports.doctor import Doctor, diagnose
-from .reports.pages import save_run_report
-from .reports.samples import KeepSamples
-from .reports.tracking import Track, check_trackers
-from .planning.deadline import Deadline, SayProgress, WarnTooLong
-from .reports.live import LiveView
 from ..training.log import read_log
 from ..training.loop import Watcher
 from .scoring.probe import closing_words, MinimalPairs, check_probe
@@ -26,15 +20,15 @@ class WatchTime(Watcher):
     name = 'the deadline'
     def before(self, run):
         cfg,rows = run.recipe.train,len(run.text.train)
-        if cfg.hours: time = Deadline(cfg.hours, began=self.asked.get('began'))
-        else: time = WarnTooLong(cfg.steps, cfg.steps*cfg.bs/rows)
-        return [time,SayProgress(cfg.steps, cfg.log_every)]
+        progress = SayProgress(cfg.steps*cfg.bs/rows, cfg.log_every, ends=cfg.hours is not None)
+        return [Deadline(cfg.hours, began=self.asked.get('began')),progress] if cfg.hours else [progress]
 
 # %% ../../nbs/lab/01_watchers.ipynb #e54cbddc
 class WatchSamples(Watcher):
     "Writes down what both towers make of two held-out texts."
     name = 'the samples'
     def before(self, run):
+        from electra_nb.lab.reports.samples import KeepSamples
         self.samples = KeepSamples(run.out)
         return [self.samples]
     def after(self, run, stopped):
@@ -44,6 +38,7 @@ class WatchCurves(Watcher):
     "Shows the curves in a notebook."
     name = 'the curves'
     def before(self, run):
+        from electra_nb.lab.reports.live import LiveView
         self.view = LiveView(run.out)
         return [self.view]
     def after(self, run, stopped): self.view.show()
@@ -51,12 +46,15 @@ class WatchCurves(Watcher):
 class WatchTrackers(Watcher):
     "Sends the log to the trackers that were asked for."
     name = 'the tracking'
+    reads = ('log_with',)
     def __init__(self, asked):
         super().__init__(asked)
+        from electra_nb.lab.reports.tracking import check_trackers
         check_trackers(asked.get('log_with'))
         self.track = None
 
     def before(self, run):
+        from electra_nb.lab.reports.tracking import Track
         about = dict(size=run.size, corpus=run.corpus.name, vocabulary=len(run.text.tok), **run.recipe.flat())
         self.track = Track(run.out, self.asked.get('log_with'), about)
         self.n_lines = len(read_log(run.out/'log.jsonl'))
@@ -71,14 +69,18 @@ class WatchTrackers(Watcher):
 class WatchPairs(Watcher):
     "Compares pairs of sentences at every evaluation, and shows the model at work in the end."
     name = 'the closing example'
+    reads = ('probe',)
     def __init__(self, asked):
         super().__init__(asked)
+        from electra_nb.lab.scoring.probe import check_probe
         self.pairs = check_probe(asked.get('probe'), asked.get('size') in own_sizes)
 
     def before(self, run):
+        from electra_nb.lab.scoring.probe import MinimalPairs
         if self.pairs is not False: run.learn.add_cb(MinimalPairs(run.text.tok, self.pairs))
         return []
     def after(self, run, stopped):
+        from electra_nb.lab.scoring.probe import closing_words
         if not stopped: logger.info(closing_words(run))
 
 # %% ../../nbs/lab/01_watchers.ipynb #6bb9e3e2
@@ -86,17 +88,23 @@ class WriteCard(Watcher):
     "Writes the model card of a finished run."
     name = 'the model card'
     def after(self, run, stopped):
+        from electra_nb.lab.reports.card import model_card
         path = run.out/'README.md'
         if not stopped and not (run.done and path.exists()): atomic_file(path, model_card(run.out, run.text.tok.mask_token))
 
 class Diagnose(Watcher):
     "Looks at each evaluation, and says at the end what was wrong."
     name = 'the diagnosis'
-    def before(self, run): return [Doctor(run.out)]
+    def before(self, run):
+        from electra_nb.lab.reports.doctor import Doctor
+        return [Doctor(run.out)]
     def after(self, run, stopped):
+        from electra_nb.lab.reports.doctor import diagnose
         if not stopped: logger.info(f'diagnosis: {diagnose(run.out).line()}')
 
 class WriteReport(Watcher):
     "Writes report.html."
     name = 'the report'
-    def after(self, run, stopped): save_run_report(run.out)
+    def after(self, run, stopped):
+        from electra_nb.lab.reports.pages import save_run_report
+        save_run_report(run.out)

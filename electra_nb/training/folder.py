@@ -12,7 +12,7 @@ from .. import __version__
 from ..core.files import atomic_file, hash_texts, own_files, read_json
 from ..core.messages import logger
 from ..text.tokenizer import tokenizer_fingerprint
-from .loop import constants, later
+from .loop import constants
 from importlib.metadata import version
 from ..objectives.table import objective_of
 from pathlib import Path
@@ -40,7 +40,7 @@ def differences(
     asked:dict, # from `run_identity`
 ) -> list: # one sentence each
     "What keeps a run from being continued."
-    def flat(d): return {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, **later, **constants(d['recipe'])}
+    def flat(d): return {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, **constants(d['recipe'])}
     a,b = flat(there),flat(json.loads(json.dumps(asked)))
     return [f'{k}: this run was started with {a.get(k)!r}, you passed {b.get(k)!r}' for k in {**a, **b} if a.get(k)!=b.get(k)]
 

@@ -42,8 +42,8 @@ _log = Recorder.order # 50
 orders = dict(Steps=-10, Seed=-9, # the others read its counts
     AllReduceGradients=MixedPrecision.order-2, CompileStep=MixedPrecision.order+.5, RestoreScaler=MixedPrecision.order+1, # 8, 10.5, 11
     ClipGrads=GradientClip.order, DumpBadBatch=GradientClip.order+1, # 11, 12
-    Energy=_log, LossesToHost=_log+1, LogSteps=_log+1, DrawCurves=_log+2, SaveSteps=_log+2, LiveView=_log+2.5,
-    StepProgress=_log+3, MinimalPairs=_log+3, KeepSamples=_log+3, Doctor=_log+3, Deadline=_log+4, WarnTooLong=_log+5,
+    LossesToHost=_log+1, LogSteps=_log+1, DrawCurves=_log+2, SaveSteps=_log+2, LiveView=_log+2.5,
+    StepProgress=_log+3, MinimalPairs=_log+3, KeepSamples=_log+3, Doctor=_log+3, Deadline=_log+4,
     SayProgress=_log+5, Track=_log+5, StepClock=_log+40)
 
 Steps.order = orders['Steps']

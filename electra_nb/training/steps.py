@@ -40,6 +40,7 @@ class TrainConfig(Settings):
     hours:float=None # end after so many hours of work instead of after `steps`, with the schedule cut to fit; None: no deadline
     ranges = dict(hours='(0, inf)', generator_lr='(0, 1)', seed='[0, 9223372036854775808)', precision=('auto','fp32','bf16','fp16'),
         **dict.fromkeys(('steps','bs','accumulate','eval_every','eval_batches','log_every','save_every','keep','threads'), '(0, inf)'))
+    resumable = ('keep','save_every','threads','compile','unpad') # may differ when a run goes on
     def __post_init__(self):
         super().__post_init__()
         if self.bs%self.accumulate: raise ValueError(f"bs={self.bs} rows cannot be divided among accumulate={self.accumulate} batches")

@@ -9,10 +9,26 @@ __all__ = ['cli', 'clock_of', 'took', 'interleave', 'unsteady', 'speedups', 'hos
            'bench_dropout', 'machine', 'commit', 'step_table', 'in_words', 'bench']
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #1d548bae
-import time, torch
+import json, os, platform, re, subprocess, tempfile, time, torch
 import pandas as pd
 from collections import Counter
-from ...training.device import handlers
+from dataclasses import replace
+from ...commands import Command
+from ...core.files import atomic_file
+from ...core.messages import logger
+from .step import check_equal, make_step, samplers, variants_of
+from ..speed.compile import unpad_multiple
+from ..speed.dropout import add_dropped
+from ...objectives.masking import n_slots
+from ...recipe import make_recipe
+from ...text.batches import ExamplesDL
+from ...text.corpus import get_corpus, iterable_corpus
+from ...text.examples import build_examples
+from ...text.tokenizer import line_encoder, sample_texts, wordpiece
+from ...training.device import handlers, pick_device
+from ...training.folder import versions
+from functools import partial
+from pathlib import Path
 from torch import Tag, Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -180,27 +196,6 @@ def fastai_cost(step, batch, times, clock=time.process_time):
     difference = (inside/bare-1).agg(dict(median='median', low='min', high='max')).to_dict() if lean in times else {}
     return dict(callbacks=more/bare.median(), log_and_checkpoints=seldom/bare.median(), difference=difference,
         seconds={**callbacks, **rare})
-
-# %% ../../../nbs/lab/bench/02_measure.ipynb #fd246c04
-import json, os, platform, re, subprocess, tempfile, time, torch
-import pandas as pd
-from dataclasses import replace
-from .step import check_equal, make_step, samplers, variants_of
-from ...commands import Command
-from ...core.messages import logger
-from ...core.files import atomic_file
-from ..speed.dropout import add_dropped
-from ...objectives.masking import n_slots
-from ...recipe import make_recipe
-from ...text.batches import ExamplesDL
-from ...text.corpus import get_corpus, iterable_corpus
-from ...text.examples import build_examples
-from ...text.tokenizer import line_encoder, sample_texts, wordpiece
-from ..speed.compile import unpad_multiple
-from ...training.device import pick_device
-from ...training.folder import versions
-from functools import partial
-from pathlib import Path
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #2551fb9b
 def typical_batch(examples, recipe, device='cpu', n=21):

@@ -8,11 +8,22 @@ __all__ = ['no_dropout', 'gumbel', 'variants', 'bf16', 'compiled', 'gpu_variants
            'Step', 'LearnerStep', 'make_step', 'fixed_sample', 'losses_and_grads', 'grad_gap', 'check_equal']
 
 # %% ../../../nbs/lab/bench/01_step.ipynb #4a40bfe6
-import torch, torch.nn.functional as F
-from ...objectives.rtd import LossConfig, RTDModel
-from ...objectives.sampling import corrupt
-from ...training.optim import ElectraAdam
-from torch import Tensor
+import tempfile, torch, torch.nn.functional as F
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from ...core.settings import change
+from ..reports.doctor import Doctor
+from ..reports.samples import KeepSamples
+from ..reports.tracking import Track
+from ...objectives.rtd import RTD, JointLoss, LossConfig, MaskTokens, RTDModel
+from ...objectives.sampling import SampleConfig, corrupt, sample_tokens
+from ...recipe import Recipe
+from ...training.device import cpu_has_bf16
+from ...training.loop import pretrain_learner, run_callbacks
+from ...training.optim import ElectraAdam, decay_groups, lr_at
+from functools import partial
+from pathlib import Path
+from torch import Tensor, nn
 
 # %% ../../../nbs/lab/bench/01_step.ipynb #20d47db0
 def reference_sample(
@@ -69,25 +80,6 @@ class LoopAdam(ElectraAdam):
         avg.mul_(beta1).add_(p.grad, alpha=1-beta1)
         sq.mul_(beta2).addcmul_(p.grad, p.grad, value=1-beta2)
         p.addcdiv_(avg, sq.sqrt().add_(eps), value=-lr)
-
-# %% ../../../nbs/lab/bench/01_step.ipynb #e0a2ce50
-import tempfile, torch
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from ...objectives.rtd import RTD, JointLoss, MaskTokens, RTDModel
-from ...objectives.sampling import SampleConfig, sample_tokens
-from ...recipe import Recipe
-from ...core.settings import change
-from ..reports.doctor import Doctor
-from ..reports.samples import KeepSamples
-from ..reports.tracking import Track
-from ..planning.deadline import WarnTooLong
-from ...training.loop import pretrain_learner, run_callbacks
-from ...training.optim import ElectraAdam, decay_groups, lr_at
-from ...training.device import cpu_has_bf16
-from functools import partial
-from pathlib import Path
-from torch import nn
 
 # %% ../../../nbs/lab/bench/01_step.ipynb #0278e1da
 def own_loss(model, xb, weights, cfg):
@@ -181,7 +173,6 @@ class LearnerStep:
         own = run_callbacks(learn, run, tok, train, recipe.optim)
         own.bar.what,own.bar.leave = 'bench',False
         learn.add_cbs([*own,Doctor(run),KeepSamples(run),Track(run)])
-        learn.remove_cb(WarnTooLong) # of a run that nobody will wait for
         for event in ('before_fit','before_epoch','before_train'): learn(event)
         learn.n_iter = len(learn.dl)
 
