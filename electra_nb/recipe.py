@@ -10,7 +10,7 @@ __all__ = ['recipes', 'own_sizes', 'generator_shape', 'gone', 'added', 'option_g
 # %% ../nbs/book/38_recipe.ipynb #bc24dfb4
 import json
 from dataclasses import dataclass, fields, replace
-from .model.towers import ModelConfig, electra_configs, sizes
+from .model.towers import ModelConfig, tower_configs, sizes
 from .objectives.rtd import RTD
 from .objectives.table import get_objective, objectives
 from .core.settings import change, check_names, leaves, option_docs, other_names, settings, with_values
@@ -77,7 +77,7 @@ def check_recipe(
     recipe:Recipe,
 ) -> Recipe: # the same
     "Refuse settings that cannot work together."
-    electra_configs(recipe.model, 100)
+    tower_configs(recipe.model, 100)
     if hasattr(recipe.objective, 'check_model'): recipe.objective.check_model(recipe.model)
     if hasattr(recipe.objective, 'check_steps'): recipe.objective.check_steps(recipe.train.steps)
     max_len,n,warmup,steps = recipe.packing.max_len,recipe.model.max_positions,recipe.optim.warmup,recipe.train.steps

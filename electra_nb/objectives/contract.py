@@ -161,27 +161,29 @@ def table_metrics(
 generator_settings = ('generator_size','generator_layers','generator_heads','generator_dropout','generator_lr','tie')
 
 # %% ../../nbs/book/21_contract.ipynb #dfb133b0
+def _width(cfg): return getattr(cfg, 'embedding_size', cfg.hidden_size) # some families have no width of their own for embeddings
+
 def encoder_flops(
-    cfg, # `ElectraConfig`
+    cfg, # configuration of a tower
     n:int, # tokens, padding included
     sl:int, # tokens in a row
 ) -> int: # operations of a forward pass
     "Matrix products of an encoder."
-    h,f,e = cfg.hidden_size,cfg.intermediate_size,cfg.embedding_size
+    h,f,e = cfg.hidden_size,cfg.intermediate_size,_width(cfg)
     layer = 2*(4*h*h+2*h*f)+4*sl*h
     projection = 2*e*h if e!=h else 0
     return n*(cfg.num_hidden_layers*layer+projection)
 
 # %% ../../nbs/book/21_contract.ipynb #c5c32842
 def vocabulary_flops(
-    cfg, # `ElectraConfig`
+    cfg, # configuration of a tower
     n:int, # tokens that are predicted
 ) -> int: # operations of a forward pass
     "Matrix products of a head over the vocabulary."
-    return 2*n*cfg.embedding_size*(cfg.hidden_size+cfg.vocab_size)
+    return 2*n*_width(cfg)*(cfg.hidden_size+cfg.vocab_size)
 
 def verdict_flops(
-    cfg, # `ElectraConfig`
+    cfg, # configuration of a tower
     n:int, # tokens that are judged, padding included
 ) -> int: # operations of a forward pass
     "Matrix products of a head with one logit for each token."

@@ -9,7 +9,7 @@ __all__ = ['panels', 'MLMOutput', 'MLMModel', 'MLMLoss', 'MLMEval', 'mlm_healthy
 from collections import namedtuple
 from dataclasses import dataclass, replace
 from ..model.families import mlm_logits
-from ..model.towers import ModelConfig, electra_configs, mlm_tower
+from ..model.towers import ModelConfig, tower_configs, mlm_tower
 from .contract import Curve, Evaluate, Panel, SlotModel, encoder_flops, generator_settings
 from .contract import score_guesses, table_metrics, vocabulary_flops, weighted_mean
 from .masking import MaskConfig, n_slots
@@ -144,6 +144,6 @@ def __call__(self:MLM,
 @patch
 def flops(self:MLM, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
     "Matrix products of an update, forward and backward, padding included."
-    _,shape = electra_configs(cfg, vocab_size)
+    _,shape = tower_configs(cfg, vocab_size)
     slots = rows*n_slots(max_len, self.mask.mean_prob)
     return 3*(encoder_flops(shape, rows*max_len, max_len)+vocabulary_flops(shape, slots))

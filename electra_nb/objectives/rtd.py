@@ -12,7 +12,7 @@ import electra_nb.objectives.show # chkstyle: ignore (gives data loaders `show_b
 from collections import namedtuple
 from dataclasses import dataclass
 from ..model.families import rtd_logits
-from ..model.towers import ModelConfig, electra_configs, get_models
+from ..model.towers import ModelConfig, tower_configs, get_models
 from .contract import Curve, Panel, encoder_flops, share_done, table_metrics, verdict_flops, vocabulary_flops
 from .contract import weighted_mean
 from .masking import continues_word, MaskConfig, mask_prob_at, mask_tokens, n_slots
@@ -232,7 +232,7 @@ def __call__(self:RTD,
 @patch
 def flops(self:RTD, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
     "Matrix products of an update, forward and backward, padding included."
-    gen,disc = electra_configs(cfg, vocab_size)
+    gen,disc = tower_configs(cfg, vocab_size)
     n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob)
     encoders = encoder_flops(gen, n, max_len)+encoder_flops(disc, n, max_len)
     return 3*(encoders+vocabulary_flops(gen, slots)+verdict_flops(disc, n))

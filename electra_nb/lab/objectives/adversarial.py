@@ -12,7 +12,7 @@ from collections import namedtuple
 from dataclasses import dataclass
 from ...model.families import encode, rtd_logits
 from ...model.forward import at_slots
-from ...model.towers import ModelConfig, electra_configs
+from ...model.towers import ModelConfig, tower_configs
 from ...objectives.contract import Curve, Panel, weighted_mean
 from ...objectives.masking import n_slots
 from ...objectives.rtd import RTD, JointLoss, LossConfig, RTDModel, RTDOutput
@@ -123,5 +123,5 @@ class Adversarial(RTD):
 
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included."
-        gen,_ = electra_configs(cfg, vocab_size)
+        gen,_ = tower_configs(cfg, vocab_size)
         return super().flops(cfg, rows, max_len, vocab_size)+4*rows*n_slots(max_len, self.mask.mean_prob)*gen.hidden_size

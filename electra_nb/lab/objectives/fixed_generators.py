@@ -8,7 +8,7 @@ __all__ = ['FixedModel', 'UseFrequencies', 'FixedEval', 'fixed_healthy', 'Unifor
 # %% ../../../nbs/lab/objectives/07_fixed_generators.ipynb #1fedb9ab
 import torch
 from dataclasses import dataclass, replace
-from ...model.towers import ModelConfig, electra_configs, get_models
+from ...model.towers import ModelConfig, tower_configs, get_models
 from ...objectives.contract import encoder_flops, generator_settings, verdict_flops
 from ...objectives.rtd import RTD, RTDModel
 from ...objectives.evaluation import RTDEval
@@ -73,7 +73,7 @@ class UniformRTD(RTD):
 
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included."
-        _,disc = electra_configs(cfg, vocab_size)
+        _,disc = tower_configs(cfg, vocab_size)
         n = rows*max_len
         return 3*(encoder_flops(disc, n, max_len)+verdict_flops(disc, n))
 

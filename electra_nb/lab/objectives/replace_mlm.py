@@ -11,7 +11,7 @@ import math
 from collections import namedtuple
 from dataclasses import dataclass
 from ...model.families import mlm_logits
-from ...model.towers import ModelConfig, electra_configs, get_models
+from ...model.towers import ModelConfig, tower_configs, get_models
 from ...objectives.contract import Curve, Panel, encoder_flops, score_guesses, table_metrics, vocabulary_flops, weighted_mean
 from ...objectives.masking import MaskConfig, n_slots
 from ...objectives.mlm import MLM, MLMEval, guess_rows
@@ -20,7 +20,7 @@ from ...objectives.evaluation import generator_metrics, generator_sums
 from ...objectives.sampling import SampleConfig, SampledModel
 from fastcore.basics import patch
 from torch import Tensor, nn
-from transformers import ElectraForMaskedLM, PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerFast
 
 # %% ../../../nbs/lab/objectives/02_replace_mlm.ipynb #64e69f86
 class ReplaceOutput(namedtuple('ReplaceOutput', 'nll mlm_preds sampled corrupted is_replaced main_nll main_preds slots')):
@@ -137,13 +137,13 @@ class ReplaceMLM:
     rules = (*MLM.rules,'fakes never differ','fakes nearly always differ','fakes are not drawn at random',
         'main model only copies')
     legend = dict(detected='right', missed='wrong') # of guesses in a text
-    main,model,loss_func,evaluation = ElectraForMaskedLM,ReplaceModel,ReplaceLoss,ReplaceEval # a variant has others
+    main,model,loss_func,evaluation = 'mlm',ReplaceModel,ReplaceLoss,ReplaceEval # a variant has others
 
 # %% ../../../nbs/lab/objectives/02_replace_mlm.ipynb #326d427e
 @patch
 def build(self:ReplaceMLM, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
     "Both towers, tied and with initial values."
-    return dict(zip(self.towers, get_models(cfg, vocab_size, pad_id, main=self.main)))
+    return dict(zip(self.towers, get_models(cfg, vocab_size, pad_id, self.main)))
 
 @patch
 def __call__(self:ReplaceMLM,
@@ -159,4 +159,4 @@ def flops(self:ReplaceMLM, cfg:ModelConfig, rows:int, max_len:int, vocab_size:in
     "Matrix products of an update, forward and backward, padding included."
     n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob)
     def tower(c): return encoder_flops(c, n, max_len)+vocabulary_flops(c, slots)
-    return 3*sum(map(tower, electra_configs(cfg, vocab_size)))
+    return 3*sum(map(tower, tower_configs(cfg, vocab_size)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ...core.messages import logger
 from ...model.families import encode
 from ...model.forward import at_slots
-from ...model.towers import ModelConfig, electra_configs
+from ...model.towers import ModelConfig, tower_configs
 from ...objectives.contract import encoder_flops, generator_settings, verdict_flops, vocabulary_flops
 from ...objectives.masking import n_slots
 from ...objectives.rtd import RTD, RTDModel, RTDOutput
@@ -106,6 +106,6 @@ class SAS(RTD):
 
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included."
-        _,disc = electra_configs(replace(cfg, tie='all'), vocab_size)
+        _,disc = tower_configs(replace(cfg, tie='all'), vocab_size)
         n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob)
         return 3*(encoder_flops(disc, n, max_len)+vocabulary_flops(disc, slots)+verdict_flops(disc, n))

@@ -10,7 +10,7 @@ import math, torch
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from ...model.families import rtd_logits
-from ...model.towers import ModelConfig, electra_configs, get_models
+from ...model.towers import ModelConfig, tower_configs, get_models
 from ...objectives.contract import encoder_flops, share_done, verdict_flops, vocabulary_flops
 from ...objectives.masking import n_slots
 from ...objectives.rtd import RTD, RTDModel, RTDOutput
@@ -137,7 +137,7 @@ class TwoStage(RTD):
 
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included: the mean over both stages."
-        gen,disc = electra_configs(replace(cfg, tie='embeddings'), vocab_size)
+        gen,disc = tower_configs(replace(cfg, tie='embeddings'), vocab_size)
         n,slots,share = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob),self.stages.first_stage
         generator = encoder_flops(gen, n, max_len)+vocabulary_flops(gen, slots)
         discriminator = encoder_flops(disc, n, max_len)+verdict_flops(disc, n)
