@@ -68,19 +68,19 @@ def test_every_objective_has_everything(each):
     valid = [l['valid'] for l in lines if 'valid' in l]
     assert {t for t in objective.towers if (run/t/'model.safetensors').exists()}==set(objective.towers)
     assert set(objective.losses)|{f'{t}_norm' for t in objective.towers}<=set(lines[0])
-    shown = {c.key for p in objective.panels for c in p.curves if c.kind!='train'}|set(objective.tiles.values())|set(objective.table)
+    shown = {c.key for p in objective.panels for c in p.curves if c.kind!='train'}|set(objective.headline_metrics.values())|set(objective.table)
     assert len(valid)==3 and shown<=set(valid[-1])
     card,report = (run/'README.md').read_text(),(run/'report.html').read_text()
     def known_curve(c): return c.kind=='train' or any(math.isfinite(v[c.key]) for v in valid) # where no sample is right, an area is not
     drawn = [panel.title for panel in objective.panels if any(map(known_curve, panel.curves))]
-    assert all(objective.words in page for page in (card,report)) and drawn and all(title in report for title in drawn)
+    assert all(objective.description in page for page in (card,report)) and drawn and all(title in report for title in drawn)
     assert 'generator' in objective.towers or not any('generator' in page for page in (card.replace('Generators', ''),report))
-    assert getattr(objective, 'hides', True) or not any(words in card for words in ('a hidden one','hidden words'))
-    judged = getattr(objective, 'detects', None) or own['objective']=='electra_15' # that one at masked tokens only
+    assert getattr(objective, 'uses_mask_token', True) or not any(words in card for words in ('a hidden one','hidden words'))
+    judged = getattr(objective, 'rtd_tower', None) or own['objective']=='electra_15' # that one at masked tokens only
     assert 'replaced tokens' not in card or judged, 'Electric looks for drawn tokens, replaced or not'
-    known = [label for label,key in objective.tiles.items() if math.isfinite(valid[-1][key])]
+    known = [label for label,key in objective.headline_metrics.items() if math.isfinite(valid[-1][key])]
     assert known and all(label in card for label in known) and 'The same texts' in report
-    assert objective.healthy(valid[-1])
+    assert objective.summary(valid[-1])
 
 def test_resume_is_exact(each):
     "Stopped twice and gone on with: the same weights and the same log, bit for bit."
@@ -265,13 +265,13 @@ def test_memory_of_all_tokens():
 def test_table():
     "Every objective declares what the rest of the program asks for."
     for o in objectives.values():
-        assert o.encoder in o.towers and o.losses and o.panels and o.tiles and o.words
-        assert o.fills is None or o.fills in o.towers
-        assert callable(o.healthy) and callable(o.flops)
+        assert o.encoder in o.towers and o.losses and o.panels and o.headline_metrics and o.description
+        assert o.mlm_tower is None or o.mlm_tower in o.towers
+        assert callable(o.summary) and callable(o.flops)
 
 def test_no_head_for_gaps(tmp_path, caplog, monkeypatch):
     "Where no tower has a head for it, nobody is told to fill a gap."
-    monkeypatch.setattr(MLM, 'fills', None)
+    monkeypatch.setattr(MLM, 'mlm_tower', None)
     with caplog.at_level('INFO', 'electra_nb'): pretrain(**{**settings, 'steps':10}, cache=tmp_path/'cache', out=tmp_path/'run')
     last = caplog.messages[-1]
     assert last.startswith('finished: ') and 'is the encoder' in last and 'fill' not in last

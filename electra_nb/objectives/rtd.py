@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['gen_panel', 'panels', 'RTDOutput', 'RTDModel', 'tower_losses', 'LossConfig', 'JointLoss', 'MaskTokens',
-           'SampleTokens', 'RTDLoss', 'rtd_healthy', 'RTD']
+           'SampleTokens', 'RTDLoss', 'rtd_summary', 'RTD']
 
 # %% ../../nbs/book/26_rtd.ipynb #4e2b29f6
 import torch, torch.nn.functional as F
@@ -134,8 +134,8 @@ class SampleTokens(Callback):
     "Install the rule by which the generator's guesses become replacements."
     def __init__(self,
         cfg:SampleConfig=SampleConfig(), # how to draw
-        begins:float=0., # share of the training after which a temperature begins to fall
-    ): self.cfg,self.begins,self.now = cfg,begins,None
+        sampling_start:float=0., # share of the training after which a temperature begins to fall
+    ): self.cfg,self.sampling_start,self.now = cfg,sampling_start,None
 
     def after_create(self):
         if self.cfg.start_temperature is not None and self.now is None:
@@ -146,7 +146,7 @@ class SampleTokens(Callback):
     def temperature(self):
         "That of now; evaluations have that of the end, so that they can be compared."
         done = share_done(self.learn) if self.training else 1.
-        return temperature_at(max(0., done-self.begins)/(1-self.begins), self.cfg)
+        return temperature_at(max(0., done-self.sampling_start)/(1-self.sampling_start), self.cfg)
 
     def before_batch(self):
         if self.now is not None: self.now.fill_(self.temperature())
@@ -174,7 +174,7 @@ _accuracy = Panel('Generator: accuracy on [MASK]', (Curve('mask_accuracy', 'held
 panels = (_disc_loss,gen_panel,_auc,_accuracy)
 
 # %% ../../nbs/book/26_rtd.ipynb #e589faf2
-def rtd_healthy(
+def rtd_summary(
     v:dict, # metrics of an evaluation
     at:str='at [MASK]', # where the generator guesses
 ) -> str:
@@ -194,21 +194,21 @@ class RTD:
     sample:SampleConfig=SampleConfig() # how its guesses become replacements
     loss:LossConfig=LossConfig() # weights of the towers
 
-    words,towers,encoder = 'replaced-token detection',('generator','discriminator'),'discriminator'
-    fills = 'generator' # whose head fills a gap
+    description,towers,encoder = 'replaced-token detection',('generator','discriminator'),'discriminator'
+    mlm_tower = 'generator' # whose head fills a gap
     losses = dict(gen_loss='generator', disc_loss='discriminator') # a loss of the step -> whose it is
-    panels,healthy = panels,staticmethod(rtd_healthy)
-    tiles = {'accuracy on [MASK]':'mask_accuracy', "AUC, generator's samples":'disc_auc', 'AUC, words by frequency':'unigram_auc',
+    panels,summary = panels,staticmethod(rtd_summary)
+    headline_metrics = {'accuracy on [MASK]':'mask_accuracy', "AUC, generator's samples":'disc_auc', 'AUC, words by frequency':'unigram_auc',
         'discriminator: loss':'disc_loss', 'its floor':'disc_floor'}
     table = ('mlm_loss','mask_accuracy','disc_loss','disc_floor','disc_auc','unigram_auc') # columns of fastai's table
     rules = None # of the diagnosis: all
     legend = dict(detected='noticed', missed='not noticed', alarm='original, suspected') # of guesses in a text
-    hides = True # whether [MASK] stands in the place of tokens
+    uses_mask_token = True # whether [MASK] stands in the place of tokens
     model,loss_func,evaluation = RTDModel,JointLoss,RTDEval # a variant has others
-    begins = 0. # share of the training after which a temperature begins to fall
+    sampling_start = 0. # share of the training after which a temperature begins to fall
 
     @property
-    def detects(self): return 'discriminator' if self.loss.disc_tokens=='all' else None # whose head detects replaced tokens
+    def rtd_tower(self): return 'discriminator' if self.loss.disc_tokens=='all' else None # whose head detects replaced tokens
 
 # %% ../../nbs/book/26_rtd.ipynb #5042c95d
 @patch
@@ -225,7 +225,7 @@ def __call__(self:RTD,
     tok:PreTrainedTokenizerFast, # of the data
 ) -> dict: # `model`, `loss_func`, `cbs` and `metrics` for `Learner`
     loss,evaluate = RTDLoss(self.loss, self.loss_func),self.evaluation(tok.mask_token_id, self.loss.disc_tokens)
-    cbs = [MaskTokens(tok, self.mask),SampleTokens(self.sample, self.begins),loss,evaluate]
+    cbs = [MaskTokens(tok, self.mask),SampleTokens(self.sample, self.sampling_start),loss,evaluate]
     return dict(model=self.make_model(towers, tok), loss_func=loss.loss_func, cbs=cbs, metrics=table_metrics(evaluate, self.table))
 
 # %% ../../nbs/book/26_rtd.ipynb #fceaed64

@@ -114,7 +114,7 @@ class Adversarial(RTD):
     loss:LossConfig=LossConfig(gen_weight=0.) # weights of the towers: the generator does not learn from the true tokens
     adversarial:AdversarialConfig=AdversarialConfig() # weight of the reward
 
-    words,without = 'replaced-token detection with an adversarial generator',(*temperature_settings,'disallow_correct')
+    description,without = 'replaced-token detection with an adversarial generator',(*temperature_settings,'disallow_correct')
     losses = dict(RTD.losses, baseline_loss='baseline') # a loss of the step -> whose it is
     panels = adversarial_panels
     model = AdversarialModel

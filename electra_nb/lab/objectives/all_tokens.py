@@ -169,9 +169,9 @@ all_tokens_panels = (*main_panels,_gate)
 @dataclass(frozen=True)
 class AllTokensMLM(ReplaceMLM):
     "Predict every token of a corrupted text, by copying or by naming it (paper §3.5)."
-    words = 'all-tokens masked language modelling'
+    description = 'all-tokens masked language modelling'
     panels = all_tokens_panels
-    tiles = {**ReplaceMLM.tiles, 'gate: AUC':'gate_auc'}
+    headline_metrics = {**ReplaceMLM.headline_metrics, 'gate: AUC':'gate_auc'}
     table = (*ReplaceMLM.table,'gate_auc') # columns of fastai's table
     main,model,loss_func,evaluation = staticmethod(copy_tower),AllTokensModel,AllTokensLoss,AllTokensEval
 

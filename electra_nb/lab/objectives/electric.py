@@ -83,7 +83,7 @@ _meanings = dict(disc_auc='drawn tokens told from those of the text; 0.5 is chan
 @dataclass(frozen=True)
 class Electric(TwoTowerRTD):
     "Noise-contrastive estimation of the probability of every token (original code: electric_objective)."
-    words,detects,energies = 'noise-contrastive estimation',None,'discriminator' # whose logits are energies
+    description,rtd_tower,energies = 'noise-contrastive estimation',None,'discriminator' # whose logits are energies
     without = *TwoTowerRTD.without,*temperature_settings,'disallow_correct','disc_tokens','final_mask_prob'
     panels = electric_panels
     meanings = {**TwoTowerRTD.meanings, **_meanings}

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['main_panels', 'ReplaceOutput', 'ReplaceModel', 'ReplaceLoss', 'copy_sums', 'copy_metrics', 'ReplaceEval',
-           'main_healthy', 'ReplaceMLM']
+           'main_summary', 'ReplaceMLM']
 
 # %% ../../../nbs/lab/objectives/02_replace_mlm.ipynb #09ca64d0
 import math
@@ -111,7 +111,7 @@ _main_accuracy = Panel('Main model: accuracy', (*_right,Curve('mask_accuracy', '
     'How often the likeliest word is the true one.')
 main_panels = (_main_loss,gen_panel,_main_accuracy)
 
-def main_healthy(
+def main_summary(
     v:dict, # metrics of an evaluation
 ) -> str:
     "What a sound run has learned."
@@ -127,11 +127,11 @@ class ReplaceMLM:
     sample:SampleConfig=SampleConfig() # how the generator's guesses become replacements
     loss:LossConfig=LossConfig(disc_weight=1.) # weights of the towers (not in the paper)
 
-    words,towers,encoder = 'masked language modelling on samples',('generator','encoder'),'encoder'
-    fills,without = 'generator',('disc_tokens',)
+    description,towers,encoder = 'masked language modelling on samples',('generator','encoder'),'encoder'
+    mlm_tower,without = 'generator',('disc_tokens',)
     losses = dict(gen_loss='generator', main_loss='main model') # a loss of the step -> whose it is
-    panels,healthy = main_panels,staticmethod(main_healthy)
-    tiles = {'accuracy on [MASK]':'mask_accuracy', 'main model: loss':'main_loss', 'loss of copying':'copy_floor',
+    panels,summary = main_panels,staticmethod(main_summary)
+    headline_metrics = {'accuracy on [MASK]':'mask_accuracy', 'main model: loss':'main_loss', 'loss of copying':'copy_floor',
         'wrong samples mended':'replaced_accuracy'}
     table = ('mlm_loss','mask_accuracy','main_loss','copy_floor','main_accuracy','replaced_accuracy') # columns of fastai's table
     rules = (*MLM.rules,'fakes never differ','fakes nearly always differ','fakes are not drawn at random',

@@ -91,7 +91,7 @@ class Remember(Callback):
 @dataclass(frozen=True)
 class SAS(RTD):
     "One encoder that detects its own samples of the last reading (Xu et al. 2021)."
-    words,without = 'self-augmentation',(*generator_settings,'disc_tokens','final_mask_prob')
+    description,without = 'self-augmentation',(*generator_settings,'disc_tokens','final_mask_prob')
     model,waits = SASModel,('discriminator',) # towers that learn nothing at the first reading of the text
     by_row = True # something is kept for every row, so one process has to read them all
 

@@ -105,11 +105,11 @@ class TwoStage(RTD):
     "First the generator alone, then the discriminator alone (paper §3.2)."
     stages:StageConfig=StageConfig() # how long each learns, and where the discriminator starts
 
-    words,without = 'replaced-token detection in two stages',('tie',)
+    description,without = 'replaced-token detection in two stages',('tie',)
     model = TwoStageModel
 
     @property
-    def begins(self): return self.stages.first_stage
+    def sampling_start(self): return self.stages.first_stage
 
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
         "Both towers with initial values."

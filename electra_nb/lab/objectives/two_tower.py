@@ -17,7 +17,7 @@ from ...model.forward import at_slots, attention_bias
 from ...model.towers import ModelConfig, get_models, tower_configs
 from ...objectives.contract import Curve, Panel, encoder_flops, verdict_flops, weighted_mean
 from ...objectives.masking import MaskConfig, candidates, n_slots
-from ...objectives.rtd import RTD, JointLoss, RTDModel, RTDOutput, rtd_healthy, tower_losses
+from ...objectives.rtd import RTD, JointLoss, RTDModel, RTDOutput, rtd_summary, tower_losses
 from functools import partial
 from torch import Tensor, nn
 from transformers import ElectraConfig
@@ -146,9 +146,9 @@ class TwoTowerRTD(RTD):
     "Replaced token detection with a generator of two towers (original code: two_tower_generator)."
     mask:MaskConfig=MaskConfig(keep_prob=0.) # which positions are replaced
 
-    words,fills,without = 'replaced-token detection with a cloze model',None,('keep_prob','random_prob')
-    panels,healthy,hides = cloze_panels,staticmethod(partial(rtd_healthy, at='of its guesses')),False
-    tiles = {'accuracy of guesses':'mask_accuracy', **{k:v for k,v in RTD.tiles.items() if v!='mask_accuracy'}}
+    description,mlm_tower,without = 'replaced-token detection with a cloze model',None,('keep_prob','random_prob')
+    panels,summary,uses_mask_token = cloze_panels,staticmethod(partial(rtd_summary, at='of its guesses')),False
+    headline_metrics = {'accuracy of guesses':'mask_accuracy', **{k:v for k,v in RTD.headline_metrics.items() if v!='mask_accuracy'}}
     meanings = dict(mask_accuracy='how often the likeliest word, by the words around, is the true one') # on the card
     model,loss_func = ClozeModel,ClozeLoss
 

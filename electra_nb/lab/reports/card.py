@@ -20,12 +20,12 @@ def plain(x) -> str:
     text = ' '.join(str(x).split())
     return re.sub(r'[|<>`*]', lambda sign: f'&#{ord(sign[0])};', text)
 
-def hub_task(run:RunFolder) -> str: return 'fill-mask' if run.objective.fills else 'feature-extraction'
+def hub_task(run:RunFolder) -> str: return 'fill-mask' if run.objective.mlm_tower else 'feature-extraction'
 
 def hub_results(run:RunFolder) -> list: # of `EvalResult`
     "The figures that the hub has names for."
     kinds = dict(accuracy='accuracy', auc='roc_auc')
-    found = [(label,key,kinds.get(key.split('_')[-1])) for label,key in run.objective.tiles.items() if key in run.metrics]
+    found = [(label,key,kinds.get(key.split('_')[-1])) for label,key in run.objective.headline_metrics.items() if key in run.metrics]
     corpus = dict(dataset_type=re.sub(r'\W+', '-', run.corpus).lower(), dataset_name=f'{run.corpus}, held-out documents')
     return [EvalResult(task_type=hub_task(run), metric_type=kind, metric_name=label, metric_value=round(run.metrics[key], 4), **corpus)
         for label,key,kind in found if kind]
@@ -33,7 +33,7 @@ def hub_results(run:RunFolder) -> list: # of `EvalResult`
 # %% ../../../nbs/lab/reports/07_card.ipynb #7abad564
 def card_metadata(run:RunFolder) -> ModelCardData:
     "What the hub reads."
-    tags = ['electra',run.objective.words.replace(' ', '-'),'pretraining','electra_nb']
+    tags = ['electra',run.objective.description.replace(' ', '-'),'pretraining','electra_nb']
     language = 'en' if run.corpus=='builtin' else None
     return ModelCardData(language=language, library_name='transformers', pipeline_tag=hub_task(run), tags=tags,
         model_name=run.name, eval_results=hub_results(run) or None)
@@ -42,8 +42,8 @@ def card_metadata(run:RunFolder) -> ModelCardData:
 def about_text(run:RunFolder) -> str: # Markdown
     "What the model is."
     cfg,version = run.recipe.model,run.info['versions']['electra_nb']
-    encoder,fills = run.objective.encoder,run.objective.fills
-    lines = [f'# Text encoder, size `{run.size}`, pre-trained on *{plain(run.corpus)}* by {run.objective.words}', '',
+    encoder,fills = run.objective.encoder,run.objective.mlm_tower
+    lines = [f'# Text encoder, size `{run.size}`, pre-trained on *{plain(run.corpus)}* by {run.objective.description}', '',
         f'Its architecture is that of ELECTRA (Clark et al., 2020); it was trained with electra_nb {version}.',
         f"It has {cfg.n_layers} layers of {cfg.hidden_size} units and a vocabulary of {run.info['vocabulary']:,} pieces of words.",
         f'`{encoder}/` is the encoder: with a head for a task it is fine-tuned on labelled texts.']
@@ -55,7 +55,7 @@ def usage_text(
     mask:str='[MASK]', # token for a hidden word
 ) -> str: # Markdown
     "Code that loads the towers."
-    encoder,fills = run.objective.encoder,run.objective.fills
+    encoder,fills = run.objective.encoder,run.objective.mlm_tower
     code = ['from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer'+', pipeline'*bool(fills), '',
         f"tokenizer = AutoTokenizer.from_pretrained('{encoder}')",
         f"encoder = AutoModel.from_pretrained('{encoder}')",
@@ -108,7 +108,7 @@ def results_text(run:RunFolder) -> str: # Markdown
     v,head = run.metrics,'## How good it is'
     if not v: return f'{head}\n\nIt was never evaluated.'
     means = {**meanings, **getattr(run.objective, 'meanings', {})}
-    figures = [(label, f'{v[key]:.4f}', means.get(key, '')) for label,key in run.objective.tiles.items() if key in v]
+    figures = [(label, f'{v[key]:.4f}', means.get(key, '')) for label,key in run.objective.headline_metrics.items() if key in v]
     everything = table_text(['metric','value'], [(k, f'{x:.4f}') for k,x in v.items() if k!='step'])
     where = f"On held-out documents of the same corpus, after {v['step']:,} steps:"
     verdict = f'The diagnosis of the run: {plain(diagnose(run).verdict())}'

@@ -135,9 +135,9 @@ def loading_code(
 ) -> str:
     "Code that loads the towers of a run."
     encoder = repr(f'{folder}/{objective.encoder}')
-    lines = ['from transformers import AutoModel, AutoTokenizer'+', pipeline'*bool(objective.fills), '',
+    lines = ['from transformers import AutoModel, AutoTokenizer'+', pipeline'*bool(objective.mlm_tower), '',
         f'encoder = AutoModel.from_pretrained({encoder})', f'tokenizer = AutoTokenizer.from_pretrained({encoder})']
-    if objective.fills: lines.append(f"pipeline('fill-mask', {f'{folder}/{objective.fills}'!r})('…')")
+    if objective.mlm_tower: lines.append(f"pipeline('fill-mask', {f'{folder}/{objective.mlm_tower}'!r})('…')")
     return '\n'.join(lines)
 
 # %% ../../../nbs/lab/reports/06_pages.ipynb #8ed72270
@@ -157,10 +157,10 @@ def run_page(
 ) -> str: # HTML
     "The report of a pre-training."
     run = RunFolder(folder)
-    figures = [(label, f'{run.metrics[key]:.3f}') for label,key in run.objective.tiles.items() if key in run.metrics]
+    figures = [(label, f'{run.metrics[key]:.3f}') for label,key in run.objective.headline_metrics.items() if key in run.metrics]
     if 'pair_accuracy' in run.metrics: figures.append(('real sentence preferred (chance 50 %)', f"{run.metrics['pair_accuracy']:.0%}"))
     top = tiles([('steps', f'{run.step:,}'), ('training', duration(run.seconds)), *figures])
-    words = remark(f'Pre-trained on {run.corpus} by {run.objective.words}')
+    words = remark(f'Pre-trained on {run.corpus} by {run.objective.description}')
     numbers = Div(Div(recipe_section(run), metrics_section(run)), text_section(run), machine_section(run), cls='columns')
     curves = section('Curves', charts(run))
     parts = [words, top, *status_notes(run), *verdict_notes(run), curves, sample_section(run), numbers, code_section(run)]

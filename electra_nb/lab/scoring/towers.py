@@ -36,7 +36,7 @@ def objective_towers(
     objective, # of a run
 ) -> dict: # way to score -> name of the tower, or None
     "Which towers of an objective can score."
-    found = dict(discriminator=getattr(objective, 'detects', None), generator=getattr(objective, 'fills', None))
+    found = dict(discriminator=getattr(objective, 'rtd_tower', None), generator=getattr(objective, 'mlm_tower', None))
     return {**found, 'energy':objective.energies} if hasattr(objective, 'energies') else found
 
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #38c1a70d
@@ -77,7 +77,7 @@ def _run_tower(path, by):
     "Tower and way to score of a run folder or a checkpoint."
     objective = run_objective(path)
     names = objective_towers(objective)
-    trained = f'{path} was trained by {objective.words}'
+    trained = f'{path} was trained by {objective.description}'
     if not any(names.values()): raise ValueError(f"{trained}, which leaves no discriminator and no generator to score with")
     chosen = by or next(k for k,name in names.items() if name)
     if not names.get(chosen): raise ValueError(f"{trained} {_no_tower(objective, chosen)}")

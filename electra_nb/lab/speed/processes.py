@@ -44,7 +44,7 @@ def check_objective(
 ) -> None:
     "Refuse an objective that several processes cannot share."
     if processes()[1]>1 and getattr(objective, 'by_row', False):
-        raise ValueError(f"{objective.words} keeps something for every row of the text, which has to be read by one process: start it without torchrun")
+        raise ValueError(f"{objective.description} keeps something for every row of the text, which has to be read by one process: start it without torchrun")
 
 # %% ../../../nbs/lab/speed/04_processes.ipynb #ffffb457
 def part_seed(
