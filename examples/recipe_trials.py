@@ -15,7 +15,7 @@ import modern_towers # gives the family 'modernbert'
 import numpy as np
 from dataclasses import replace
 from electra_nb.model.hf import quiet_hf
-from electra_nb.objectives.rtd import MaskTokens
+from electra_nb.objectives.masking import MaskTokens
 from electra_nb.recipe import make_recipe
 from electra_nb.lab.own_data.builtin import word_order_task
 from electra_nb.glue.kinds import kind_of

@@ -59,11 +59,11 @@ def get_models(
     cfg:ModelConfig=ModelConfig(), # shape, tying, initial values
     vocab_size:int=30522, # rows of the embedding table
     pad_id:int=0, # id of [PAD]
-    main:str='rtd', # the larger tower's head, a key of `Family.heads`; or a class of its own
+    head:str='rtd', # of the larger tower: a key of `Family.heads`, or a function that builds it
 ) -> tuple: # generator and discriminator
     "Both towers, tied and with initial values."
     family,(gen_cfg,disc_cfg) = family_named(cfg.family),tower_configs(cfg, vocab_size, pad_id)
-    gen,disc = family.heads['mlm'](gen_cfg),family.heads.get(main, main)(disc_cfg)
+    gen,disc = family.heads['mlm'](gen_cfg),family.heads.get(head, head)(disc_cfg)
     for tower in (gen,disc): family.initialize(tower, cfg)
     family.tie(gen, disc, cfg.tie, True)
     return gen,disc

@@ -9,14 +9,13 @@ __all__ = ['panels', 'MLMOutput', 'MLMModel', 'MLMLoss', 'MLMEval', 'mlm_summary
 from collections import namedtuple
 from dataclasses import dataclass, replace
 from ..model.families import mlm_logits
-from ..model.towers import ModelConfig, tower_configs, mlm_tower
-from .contract import Curve, Evaluate, Panel, SlotModel, encoder_flops, generator_settings
-from .contract import score_guesses, table_metrics, vocabulary_flops, weighted_mean
-from .masking import MaskConfig, n_slots
-from .rtd import MaskTokens, gen_panel
+from ..model.towers import ModelConfig, mlm_tower
+from .contract import Curve, Evaluate, Objective, Panel, TowerModel, generator_settings, score_guesses, weighted_mean
 from .evaluation import Sums, generator_metrics, generator_sums, log_frequency
+from .rtd import gen_panel
+from .show import text_rows
 from fastcore.basics import patch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../nbs/book/27_mlm.ipynb #c26d7a08
@@ -27,18 +26,8 @@ class MLMOutput(namedtuple('MLMOutput', 'nll preds')):
     def rows(self, tok, xb, i, verdict=False): return guess_rows(tok, xb, self.preds, i)
 
 # %% ../../nbs/book/27_mlm.ipynb #84a98e52
-class MLMModel(SlotModel):
+class MLMModel(TowerModel):
     "One tower that guesses."
-    encoder = 'encoder'
-    def __init__(self,
-        encoder:nn.Module, # `ElectraForMaskedLM`
-    ):
-        super().__init__()
-        self.tower = encoder
-
-    @property
-    def parts(self): return dict(encoder=self.tower)
-
     def step(self, ids, masked, slots, inputs) -> MLMOutput:
         logits = mlm_logits(self.tower, masked, slots, *inputs)
         return MLMOutput((score_guesses(logits, ids, slots)[2],logits.argmax(-1)))
@@ -58,13 +47,6 @@ class MLMLoss:
 # %% ../../nbs/book/27_mlm.ipynb #258f03b4
 class MLMEval(Evaluate):
     "Gather the metrics of a masked language model in validation."
-    def __init__(self,
-        mask_id:int, # id of [MASK]
-        seed:int=1234, # of the masks
-    ):
-        super().__init__(seed)
-        self.mask_id = mask_id
-
     def after_create(self):
         super().after_create()
         self.log_unigram = log_frequency(self.dls.train.examples.unigram())
@@ -105,17 +87,14 @@ def guess_rows(
         if at: guessed[at] = token
     marks = [None if j not in slots else kinds[g!=o] for j,(g,o) in enumerate(zip(guessed, ids))]
     hidden = ['masked' if m!=o else None for m,o in zip(masked, ids)]
-    rows = dict(original=(ids,[None]*len(ids)), masked=(masked,hidden), **{name:(guessed,marks)})
-    return [(k,tok.convert_ids_to_tokens(x[1:lens]),kind[1:lens]) for k,(x,kind) in rows.items()]
+    return text_rows(tok, lens, original=(ids,[None]*len(ids)), masked=(masked,hidden), **{name:(guessed,marks)})
 
 # %% ../../nbs/book/27_mlm.ipynb #17df01a8
 @dataclass(frozen=True)
-class MLM:
+class MLM(Objective):
     "Masked language modelling (BERT; original code: electra_objective=False)."
-    mask:MaskConfig=MaskConfig() # which positions must be guessed
-
-    description,towers,encoder = 'masked language modelling',('encoder',),'encoder'
-    mlm_tower = 'encoder' # its head fills a gap
+    description,head,mlm_tower = 'masked language modelling','mlm','encoder'
+    model,loss_func,evaluation = MLMModel,MLMLoss,MLMEval
     losses = dict(mlm_loss='model') # a loss of the step -> whose it is
     panels,summary = panels,staticmethod(mlm_summary)
     headline_metrics = {'accuracy on [MASK]':'mask_accuracy', 'loss at [MASK]':'mask_loss', 'word frequencies alone':'unigram_loss'}
@@ -123,27 +102,10 @@ class MLM:
     rules = ('loss not finite','vocabulary and ids disagree','characters instead of words','no order in the text',
         'unusual share of masks','texts are too short','a tower is not trained','data repeats','a setting is far from the recipe',
         'learning rate too high','learning rate too low','guesses not beyond word frequencies')
-    legend = dict(detected='right', missed='wrong') # of guesses in a text
-    without = generator_settings # would do nothing
+    without = generator_settings
 
 # %% ../../nbs/book/27_mlm.ipynb #dbeec451
 @patch
 def build(self:MLM, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
     "One tower of the discriminator's size."
     return dict(encoder=mlm_tower(cfg, vocab_size, pad_id))
-
-@patch
-def __call__(self:MLM,
-    towers:dict, # `encoder`
-    tok:PreTrainedTokenizerFast, # of the data
-) -> dict: # `model`, `loss_func`, `cbs` and `metrics` for `Learner`
-    evaluate = MLMEval(tok.mask_token_id)
-    return dict(model=MLMModel(**towers), loss_func=MLMLoss(), cbs=[MaskTokens(tok, self.mask),evaluate],
-        metrics=table_metrics(evaluate, self.table))
-
-@patch
-def flops(self:MLM, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
-    "Matrix products of an update, forward and backward, padding included."
-    _,shape = tower_configs(cfg, vocab_size)
-    slots = rows*n_slots(max_len, self.mask.mean_prob)
-    return 3*(encoder_flops(shape, rows*max_len, max_len)+vocabulary_flops(shape, slots))

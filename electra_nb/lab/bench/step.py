@@ -74,7 +74,8 @@ class LoopAdam(ElectraAdam):
 import tempfile, torch
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from ...objectives.rtd import RTD, JointLoss, MaskTokens, RTDModel
+from ...objectives.masking import MaskTokens
+from ...objectives.rtd import RTD, JointLoss, RTDModel
 from ...objectives.sampling import SampleConfig, sample_tokens
 from ...recipe import Recipe
 from ...core.settings import change

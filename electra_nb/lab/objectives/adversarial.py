@@ -19,6 +19,7 @@ from ...objectives.rtd import RTD, JointLoss, LossConfig, RTDModel, RTDOutput
 from ...objectives.sampling import temperature_settings
 from ...core.settings import Settings
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 # %% ../../../nbs/lab/objectives/01_adversarial.ipynb #f0c2b7a1
 def rewards(
@@ -60,8 +61,8 @@ class AdversarialOutput(namedtuple('AdversarialOutput', (*RTDOutput._fields,'log
 class AdversarialModel(RTDModel):
     "Generator, discriminator, and the baseline of the reward."
     def __init__(self,
-        generator:nn.Module, # `ElectraForMaskedLM`
-        discriminator:nn.Module, # `ElectraForPreTraining`
+        generator:PreTrainedModel,
+        discriminator:PreTrainedModel,
     ):
         super().__init__(generator, discriminator)
         self.baseline = Baseline(generator.config.hidden_size)
@@ -119,7 +120,7 @@ class Adversarial(RTD):
     panels = adversarial_panels
     model = AdversarialModel
 
-    def loss_func(self, cfg:LossConfig=LossConfig()): return AdversarialLoss(cfg, self.adversarial)
+    def make_loss(self): return AdversarialLoss(self.loss, self.adversarial)
 
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included."

@@ -116,7 +116,7 @@ class AllTokensModel(SampledModel):
     "A generator, and a model that predicts every token of the text that it has corrupted."
     encoder = 'encoder'
     def __init__(self,
-        generator:nn.Module, # `ElectraForMaskedLM`
+        generator:PreTrainedModel,
         encoder:PreTrainedModel, # from `copy_tower`
     ):
         super().__init__(generator)
@@ -173,7 +173,7 @@ class AllTokensMLM(ReplaceMLM):
     panels = all_tokens_panels
     headline_metrics = {**ReplaceMLM.headline_metrics, 'gate: AUC':'gate_auc'}
     table = (*ReplaceMLM.table,'gate_auc') # columns of fastai's table
-    main,model,loss_func,evaluation = staticmethod(copy_tower),AllTokensModel,AllTokensLoss,AllTokensEval
+    head,model,loss_func,evaluation = staticmethod(copy_tower),AllTokensModel,AllTokensLoss,AllTokensEval
 
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included."

@@ -20,7 +20,7 @@ from torch import nn
 class FixedModel(RTDModel):
     "A discriminator, and replacements that are drawn from one distribution."
     def __init__(self,
-        discriminator:nn.Module, # `ElectraForPreTraining`
+        discriminator:nn.Module,
     ):
         super().__init__(None, discriminator)
         self.register_buffer('log_q', torch.zeros(discriminator.config.vocab_size), persistent=False)
@@ -67,22 +67,10 @@ class UniformRTD(RTD):
     without = ('keep_prob','random_prob','gen_weight',*generator_settings,*temperature_settings)
     model,evaluation = FixedModel,FixedEval
 
-    def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
-        "The discriminator with initial values."
-        return dict(discriminator=get_models(cfg, vocab_size, pad_id)[1])
-
-    def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
-        "Matrix products of an update, forward and backward, padding included."
-        _,disc = tower_configs(cfg, vocab_size)
-        n = rows*max_len
-        return 3*(encoder_flops(disc, n, max_len)+verdict_flops(disc, n))
-
 # %% ../../../nbs/lab/objectives/07_fixed_generators.ipynb #33fc0681
 @dataclass(frozen=True)
 class UnigramRTD(UniformRTD):
     "Replaced token detection where words are drawn by their frequency (paper §3.2)."
     description = 'replaced-token detection with words by frequency'
     without = UniformRTD.without[:-len(temperature_settings)]
-    def __call__(self, towers, tok):
-        args = super().__call__(towers, tok)
-        return dict(args, cbs=[*args['cbs'],UseFrequencies()])
+    def callbacks(self, tok): return [*super().callbacks(tok),UseFrequencies()]

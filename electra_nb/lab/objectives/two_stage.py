@@ -11,13 +11,14 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from ...model.families import rtd_logits
 from ...model.towers import ModelConfig, tower_configs, get_models
-from ...objectives.contract import encoder_flops, share_done, verdict_flops, vocabulary_flops
+from ...objectives.masking import share_done
+from ...objectives.contract import encoder_flops, verdict_flops, vocabulary_flops
 from ...objectives.masking import n_slots
 from ...objectives.rtd import RTD, RTDModel, RTDOutput
 from ...core.settings import Settings
 from fastai.callback.core import Callback
 from torch import nn
-from transformers import ElectraForMaskedLM, ElectraForPreTraining
+from transformers import PreTrainedModel
 
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #1ed4c5bc
 def separate_towers(
@@ -33,8 +34,8 @@ def separate_towers(
 
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #8ebec127
 def layers_in_common(
-    gen:ElectraForMaskedLM,
-    disc:ElectraForPreTraining,
+    gen:PreTrainedModel,
+    disc:PreTrainedModel,
 ) -> int: # 0 if the layers have another shape
     "How many layers of the generator fit into the discriminator."
     same = ('hidden_size','num_attention_heads','intermediate_size','embedding_size')
@@ -44,8 +45,8 @@ def layers_in_common(
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #c3b53475
 @torch.no_grad()
 def start_from(
-    gen:ElectraForMaskedLM, # that has been trained
-    disc:ElectraForPreTraining, # its weights are changed in place
+    gen:PreTrainedModel, # that has been trained
+    disc:PreTrainedModel, # its weights are changed in place
 ) -> str: # what was copied
     "Give the discriminator the weights of the generator, as far as they fit."
     n,own,new = layers_in_common(gen, disc),gen.base_model,disc.base_model
@@ -58,8 +59,8 @@ def start_from(
 class TwoStageModel(RTDModel):
     "Generator and discriminator, of which one is trained at a time."
     def __init__(self,
-        generator:nn.Module, # `ElectraForMaskedLM`
-        discriminator:nn.Module, # `ElectraForPreTraining`
+        generator:nn.Module,
+        discriminator:nn.Module,
     ):
         super().__init__(generator, discriminator)
         self.stage = 1
@@ -115,9 +116,7 @@ class TwoStage(RTD):
         "Both towers with initial values."
         return dict(zip(self.towers, separate_towers(cfg, vocab_size, pad_id)))
 
-    def __call__(self, towers, tok):
-        args = super().__call__(towers, tok)
-        return dict(args, cbs=[*args['cbs'],Stages(self.stages)])
+    def callbacks(self, tok): return [*super().callbacks(tok),Stages(self.stages)]
 
     def check_steps(self, steps:int):
         "Refuse a training that ends before the second stage has begun."

@@ -113,7 +113,7 @@ class ClozeModel(RTDModel):
     "A generator of two towers, and a discriminator."
     def __init__(self,
         generator:nn.Module, # `TwoTowerGenerator`
-        discriminator:nn.Module, # `ElectraForPreTraining`
+        discriminator:nn.Module,
         special_ids:list, # ids of [CLS], [SEP] and [MASK]
     ):
         super().__init__(generator, discriminator)

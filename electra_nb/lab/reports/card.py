@@ -107,7 +107,7 @@ def results_text(run:RunFolder) -> str: # Markdown
     "The last evaluation, in figures and words."
     v,head = run.metrics,'## How good it is'
     if not v: return f'{head}\n\nIt was never evaluated.'
-    means = {**meanings, **getattr(run.objective, 'meanings', {})}
+    means = {**meanings, **run.objective.meanings}
     figures = [(label, f'{v[key]:.4f}', means.get(key, '')) for label,key in run.objective.headline_metrics.items() if key in v]
     everything = table_text(['metric','value'], [(k, f'{x:.4f}') for k,x in v.items() if k!='step'])
     where = f"On held-out documents of the same corpus, after {v['step']:,} steps:"

@@ -119,9 +119,9 @@ def steps_of(self:RunFolder,
     step:int=None, # of the log; None: the last one
 ) -> int:
     "How many of the updates up to a step have trained a tower."
-    step,own = self.step if step is None else step,getattr(self.objective, 'steps_of', None)
+    step,own = self.step if step is None else step,self.objective.steps_of
     if own: return own(tower, step, [*((l['step'],l['of']) for l in self.lines if 'of' in l),(math.inf,self.steps)])
-    if tower not in getattr(self.objective, 'waits', ()): return step
+    if tower not in self.objective.waits: return step
     return max(0, step-math.ceil(self.data.get('rows', 0)/self.recipe.train.bs))
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #9b27e4c1

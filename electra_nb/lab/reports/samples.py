@@ -119,7 +119,7 @@ def sample_section(run:RunFolder):
     lines = read_samples(run)
     if not lines: return
     legend = [x for kind,words in run.objective.legend.items() for x in (Mark(words, cls=kind),' ')]
-    hides,kept = getattr(run.objective, 'uses_mask_token', True),run.settings.get('keep_prob')
+    hides,kept = run.objective.uses_mask_token,run.settings.get('keep_prob')
     words = 'Five underscores are gaps'+(f'; {kept:.0%} of the words that are to be guessed stay in view.' if kept else '.')
     return section('The same texts, as training went on', *[remark(words)]*hides,
         P(Span('Marked words were guessed: ' if hides else 'Marked words were drawn: ', cls='faint'), *legend),

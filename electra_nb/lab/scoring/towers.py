@@ -36,8 +36,8 @@ def objective_towers(
     objective, # of a run
 ) -> dict: # way to score -> name of the tower, or None
     "Which towers of an objective can score."
-    found = dict(discriminator=getattr(objective, 'rtd_tower', None), generator=getattr(objective, 'mlm_tower', None))
-    return {**found, 'energy':objective.energies} if hasattr(objective, 'energies') else found
+    found = dict(discriminator=objective.rtd_tower, generator=objective.mlm_tower)
+    return {**found, 'energy':objective.energies} if objective.energies else found
 
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #38c1a70d
 def _tensor_names(path):
@@ -104,7 +104,7 @@ def find_tower(
     if lacks: load_tower(heads[by or 'discriminator'], where) # says what is missing
     found = folder_heads(where)
     objective = run_objective(Path(where)) if Path(where).is_dir() else None
-    if hasattr(objective, 'energies'): found = ['energy' if o=='discriminator' else o for o in found]
+    if objective and objective.energies: found = ['energy' if o=='discriminator' else o for o in found]
     elif 'discriminator' in found and objective and not objective_towers(objective)['discriminator']:
         raise ValueError(f"{source} is of a run {_no_tower(objective, 'discriminator')}")
     if not found: raise ValueError(f"{source} is an encoder without a head of pre-training: a discriminator or a generator is needed")

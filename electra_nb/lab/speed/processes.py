@@ -43,7 +43,7 @@ def check_objective(
     objective, # settings of an objective, such as `RTD()`
 ) -> None:
     "Refuse an objective that several processes cannot share."
-    if processes()[1]>1 and getattr(objective, 'by_row', False):
+    if processes()[1]>1 and objective.by_row:
         raise ValueError(f"{objective.description} keeps something for every row of the text, which has to be read by one process: start it without torchrun")
 
 # %% ../../../nbs/lab/speed/04_processes.ipynb #ffffb457
