@@ -40,8 +40,8 @@ class RTDModel(SampledModel):
     "Generator and discriminator as one module."
     encoder = 'discriminator'
     def __init__(self,
-        generator:nn.Module, # `ElectraForMaskedLM`
-        discriminator:nn.Module, # `ElectraForPreTraining`
+        generator:nn.Module, # tower with a head over the vocabulary
+        discriminator:nn.Module, # tower with one logit a token
     ):
         super().__init__(generator)
         self.discriminator = discriminator

@@ -21,7 +21,7 @@ from .replace_mlm import ReplaceEval, ReplaceLoss, ReplaceMLM, copy_sums, main_p
 from ...objectives.evaluation import label_counts, logit_bins, roc_area
 from ...objectives.sampling import SampledModel
 from functools import partial
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedConfig, PreTrainedModel
 

@@ -8,8 +8,7 @@ __all__ = ['FixedModel', 'UseFrequencies', 'FixedEval', 'fixed_summary', 'Unifor
 # %% ../../../nbs/lab/objectives/07_fixed_generators.ipynb #1fedb9ab
 import torch
 from dataclasses import dataclass, replace
-from ...model.towers import ModelConfig, tower_configs, get_models
-from ...objectives.contract import encoder_flops, generator_settings, verdict_flops
+from ...objectives.contract import generator_settings
 from ...objectives.rtd import RTD, RTDModel
 from ...objectives.evaluation import RTDEval
 from ...objectives.sampling import Proposal, temperature_settings

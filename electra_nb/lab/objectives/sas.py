@@ -12,7 +12,7 @@ from ...core.messages import logger
 from ...model.families import encode
 from ...model.forward import at_slots
 from ...model.towers import ModelConfig, tower_configs
-from ...objectives.contract import encoder_flops, generator_settings, verdict_flops, vocabulary_flops
+from ...objectives.contract import encoder_flops, generator_settings
 from ...objectives.masking import n_slots
 from ...objectives.rtd import RTD, RTDModel, RTDOutput
 from ...objectives.sampling import corrupt
