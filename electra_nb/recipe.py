@@ -10,7 +10,7 @@ __all__ = ['recipes', 'own_sizes', 'generator_shape', 'Recipe', 'with_objective'
 # %% ../nbs/book/38_recipe.ipynb #bc24dfb4
 import inspect, json
 from dataclasses import dataclass, fields, replace
-from .model.towers import ModelConfig, electra_configs, sizes
+from .model.towers import ModelConfig, tower_configs, sizes
 from .objectives.rtd import RTD
 from .objectives.table import get_objective, objectives
 from .core.settings import change, check_names, leaves, option_docs, other_names, settings, with_options, with_values
@@ -33,7 +33,7 @@ class Recipe:
     objective_name:str='electra' # key of that row
 
     @property
-    def without(self): return getattr(self.objective, 'without', ()) # settings that would do nothing
+    def without(self): return self.objective.without # settings that would do nothing
 
     def flat(self) -> dict: # setting -> value, as a user names them
         "All settings of all parts."
@@ -58,7 +58,7 @@ def with_objective(
     "The recipe with another objective; what its size changes in the objective's settings stays changed."
     usual,objective = settings(RTD()),get_objective(name)
     changed = {k:v for k,v in settings(recipe.objective).items() if v!=usual.get(k)}
-    if 'final_mask_prob' in changed and 'final_mask_prob' in getattr(objective, 'without', ()):
+    if 'final_mask_prob' in changed and 'final_mask_prob' in objective.without:
         changed['mask_prob'] = changed.pop('final_mask_prob')
     found = replace(recipe, objective=change(objective, **changed), objective_name=name)
     return replace(found, train=replace(found.train, generator_lr=None)) if 'generator_lr' in found.without else found
@@ -77,9 +77,9 @@ def check_recipe(
     recipe:Recipe,
 ) -> Recipe: # the same
     "Refuse settings that cannot work together."
-    electra_configs(recipe.model, 100)
-    if hasattr(recipe.objective, 'check_model'): recipe.objective.check_model(recipe.model)
-    if hasattr(recipe.objective, 'check_steps'): recipe.objective.check_steps(recipe.train.steps)
+    tower_configs(recipe.model, 100)
+    recipe.objective.check_model(recipe.model)
+    recipe.objective.check_steps(recipe.train.steps)
     max_len,n,warmup,steps = recipe.packing.max_len,recipe.model.max_positions,recipe.optim.warmup,recipe.train.steps
     if max_len>n: raise ValueError(f"max_len={max_len} is more than max_positions={n}, the positions that have an embedding")
     if warmup>=1 and warmup>steps:

@@ -11,6 +11,24 @@ def modern_config(cfg, vocab_size, pad_id, n_layers):
     ids.update(vocab_size=vocab_size, pad_token_id=pad_id)
     return ModernBertConfig(num_labels=1, **shape, **ids)
 
+def modern_configs(cfg, vocab_size, pad_id):
+    "The configurations of the generator and of the discriminator."
+    n_generator = max(1, round(cfg.n_layers*cfg.generator_layers))
+    return tuple(modern_config(cfg, vocab_size, pad_id, n) for n in (n_generator,cfg.n_layers))
+
+def known_settings(values, source):
+    "The configuration that a config.json describes."
+    names = 'vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads max_position_embeddings'.split()
+    wrong = [k for k in names if type(values.get(k)) is not int or not 0<values[k]<2**24]
+    if wrong: raise ValueError(f"{source}: {wrong[0]}={values.get(wrong[0])!r} must be a whole number above 0")
+    ids = dict.fromkeys(('bos_token_id','eos_token_id','cls_token_id','sep_token_id'), None)
+    return ModernBertConfig(num_labels=1, pad_token_id=values.get('pad_token_id'), **ids, **{k:values[k] for k in names})
+
+def n_weights(config):
+    "About how many weights an encoder has."
+    d = config.hidden_size
+    return d*config.vocab_size+config.num_hidden_layers*(4*d*d+3*d*config.intermediate_size)
+
 from electra_nb.model.forward import at_slots
 
 def encode(encoder, ids, mask=None, types=None, output_hidden_states=False):
@@ -31,27 +49,22 @@ def blocks(encoder):
     *layers,last = encoder.layers
     return [[encoder.embeddings],*([l] for l in layers),[last,encoder.final_norm]]
 
+def initialize(tower, cfg):
+    "The initial values of transformers, which the tower has already."
+    tower.set_attn_implementation('sdpa')
+
+def share(gen, disc, tie, fresh):
+    "Let the generator read the discriminator's table of words."
+    if tie!='embeddings': raise ValueError(f"tie={tie!r}: these towers can share their embeddings only")
+    gen.model.embeddings = disc.model.embeddings
+    gen.decoder.weight = disc.get_input_embeddings().weight
+
 from electra_nb.model.families import Family, families
+from transformers import ModernBertForMaskedLM, ModernBertForSequenceClassification
+from transformers import ModernBertForTokenClassification, ModernBertModel
 
-families['modernbert'] = Family(encode, mlm_logits, rtd_logits, blocks)
-
-from dataclasses import dataclass
-from electra_nb.objectives.rtd import RTD
-from electra_nb.objectives.table import objectives
-from transformers import ModernBertForMaskedLM, ModernBertForTokenClassification
-
-@dataclass(frozen=True)
-class ModernRTD(RTD):
-    "Replaced-token detection with towers of ModernBERT's layout."
-    def build(self, cfg, vocab_size, pad_id=0):
-        "Both towers, on one table of embeddings."
-        def shape(n_layers): return modern_config(cfg, vocab_size, pad_id, n_layers)
-        n_generator = max(1, round(cfg.n_layers*cfg.generator_layers))
-        gen = ModernBertForMaskedLM(shape(n_generator))
-        disc = ModernBertForTokenClassification(shape(cfg.n_layers))
-        for tower in (gen,disc): tower.set_attn_implementation('sdpa')
-        gen.model.embeddings = disc.model.embeddings
-        gen.decoder.weight = disc.get_input_embeddings().weight
-        return dict(generator=gen, discriminator=disc)
-
-objectives['modern'] = ModernRTD()
+families['modernbert'] = Family(encoder=ModernBertModel,
+    heads=dict(mlm=ModernBertForMaskedLM, rtd=ModernBertForTokenClassification, classify=ModernBertForSequenceClassification),
+    config=known_settings, configs=modern_configs, n_weights=n_weights, initialize=initialize, tie=share, blocks=blocks,
+    forward=encode, mlm_logits=mlm_logits, rtd_logits=rtd_logits,
+    dropouts=('mlp_dropout','attention_dropout'), head_weights=dict(mlm='decoder.', rtd='classifier.'))

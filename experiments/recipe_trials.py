@@ -11,11 +11,11 @@ A trial has as many steps as take the CPU time of 4,500 steps of `tiny`; the fir
 turns with `tiny`, and writes it beside OUT. Runs that OUT has already are left out.
 """
 import argparse, json, torch
-import modern_towers # gives the objective 'modern'
+import modern_towers # gives the family 'modernbert'
 import numpy as np
 from dataclasses import replace
 from electra_nb.model.hf import quiet_hf
-from electra_nb.objectives.rtd import MaskTokens
+from electra_nb.objectives.masking import MaskTokens
 from electra_nb.recipe import make_recipe
 from electra_nb.lab.own_data.builtin import word_order_task
 from electra_nb.lab.kinds import kind_of
@@ -51,7 +51,7 @@ trials = dict( # name -> what `pretrain` is told, beside `earlier`
     muon_16_falls=dict(bs=16, **falling), vocab_8k_falls=dict(vocab_size=8192, **falling),
     lr_1e3_falls=dict(lr=1e-3, **falling), bf16_falls=dict(precision='bf16', **falling), wide=dict(hidden_size=96, embedding_size=96),
     one_wide_layer=dict(hidden_size=128, embedding_size=128, n_layers=1, generator_layers=1.),
-    grow_batch=dict(bs=16), grow_rows=dict(bs=16), modern=dict(objective='modern'), modern_no_lexical=dict(objective='modern', lexical_start=False))
+    grow_batch=dict(bs=16), grow_rows=dict(bs=16), modern=dict(family='modernbert'), modern_no_lexical=dict(family='modernbert', lexical_start=False))
 
 class Average(Callback):
     "End with an exponential average of the weights in place of the last ones."

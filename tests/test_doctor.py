@@ -11,7 +11,7 @@ wikipedia = Path(__file__).parent.parent.parent/'shared'/'data'/'corpus'/'wikipe
 code = """
 import json, random, sys, torch
 from electra_nb import diagnose, pretrain
-from electra_nb.objectives.rtd import MaskTokens
+from electra_nb.objectives.masking import MaskTokens
 from electra_nb.text.docstrings import library_docs
 from fastai.callback.core import Callback
 

@@ -2,7 +2,6 @@
 import importlib, pytest, torch
 from electra_nb.core.tiny import tiny_text
 from electra_nb.model.families import encode, families, mlm_logits, rtd_logits
-from electra_nb.objectives.table import objectives
 from electra_nb.pretraining import pretrain
 from electra_nb.glue.head import Classifier
 from electra_nb.glue.learner import layer_groups
@@ -12,7 +11,7 @@ from test_pages import root
 from transformers import ModernBertForMaskedLM, ModernBertForTokenClassification, ModernBertModel
 
 texts = tiny_text.split('\n\n')
-small = dict(objective='modern', steps=12, bs=4, max_len=32, vocab_size=300, valid=.3, eval_every=4, log_every=2, save_every=5, device='cpu')
+small = dict(family='modernbert', steps=12, bs=4, max_len=32, vocab_size=300, valid=.3, eval_every=4, log_every=2, save_every=5, device='cpu')
 
 class Halfway(Callback):
     def before_batch(self):
@@ -23,7 +22,7 @@ def modern():
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(root/'experiments')
         yield importlib.import_module('modern_towers')
-    del families['modernbert'], objectives['modern']
+    del families['modernbert']
 
 @pytest.fixture(scope='module')
 def home(modern, tmp_path_factory): return tmp_path_factory.mktemp('runs')

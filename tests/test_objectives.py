@@ -16,7 +16,7 @@ from electra_nb.objectives.contract import Curve, Panel
 from electra_nb.objectives.masking import MaskConfig, mask_prob_at, mask_tokens, n_used
 from electra_nb.objectives.sampling import SampleConfig, temperature_at
 from electra_nb.objectives.mlm import MLM, MLMEval, MLMLoss, MLMModel
-from electra_nb.objectives.rtd import MaskTokens
+from electra_nb.objectives.masking import MaskTokens
 from electra_nb.objectives.evaluation import RTDEval
 from electra_nb.objectives.table import get_objective, objectives
 from electra_nb.recipe import make_recipe, recipe_from_file
@@ -68,19 +68,19 @@ def test_every_objective_has_everything(each):
     valid = [l['valid'] for l in lines if 'valid' in l]
     assert {t for t in objective.towers if (run/t/'model.safetensors').exists()}==set(objective.towers)
     assert set(objective.losses)|{f'{t}_norm' for t in objective.towers}<=set(lines[0])
-    shown = {c.key for p in objective.panels for c in p.curves if c.kind!='train'}|set(objective.tiles.values())|set(objective.table)
+    shown = {c.key for p in objective.panels for c in p.curves if c.kind!='train'}|set(objective.headline_metrics.values())|set(objective.table)
     assert len(valid)==3 and shown<=set(valid[-1])
     card,report = (run/'README.md').read_text(),(run/'report.html').read_text()
     def known_curve(c): return c.kind=='train' or any(math.isfinite(v[c.key]) for v in valid) # where no sample is right, an area is not
     drawn = [panel.title for panel in objective.panels if any(map(known_curve, panel.curves))]
-    assert all(objective.words in page for page in (card,report)) and drawn and all(title in report for title in drawn)
+    assert all(objective.description in page for page in (card,report)) and drawn and all(title in report for title in drawn)
     assert 'generator' in objective.towers or not any('generator' in page for page in (card.replace('Generators', ''),report))
-    assert getattr(objective, 'hides', True) or not any(words in card for words in ('a hidden one','hidden words'))
-    judged = getattr(objective, 'detects', None) or own['objective']=='electra_15' # that one at masked tokens only
+    assert objective.uses_mask_token or not any(words in card for words in ('a hidden one','hidden words'))
+    judged = objective.rtd_tower or own['objective']=='electra_15' # that one at masked tokens only
     assert 'replaced tokens' not in card or judged, 'Electric looks for drawn tokens, replaced or not'
-    known = [label for label,key in objective.tiles.items() if math.isfinite(valid[-1][key])]
+    known = [label for label,key in objective.headline_metrics.items() if math.isfinite(valid[-1][key])]
     assert known and all(label in card for label in known) and 'The same texts' in report
-    assert objective.healthy(valid[-1])
+    assert objective.summary(valid[-1])
 
 def test_resume_is_exact(each):
     "Stopped twice and gone on with: the same weights and the same log, bit for bit."
@@ -192,7 +192,7 @@ def test_units_of_masks(unit, tmp_path):
 def test_settings_without_effect():
     "Every objective refuses the settings that would do nothing for it."
     for name,objective in objectives.items():
-        for setting in getattr(objective, 'without', ()):
+        for setting in objective.without:
             value = {'tie':'none', 'disc_tokens':'masked', 'generator_heads':1, 'disallow_correct':True, 'final_mask_prob':.1, 'mask_unit':'word'}.get(setting, .7)
             with pytest.raises(ValueError, match=f'{setting} would have no effect'): make_recipe(objective=name, **{setting:value})
 
@@ -265,13 +265,13 @@ def test_memory_of_all_tokens():
 def test_table():
     "Every objective declares what the rest of the program asks for."
     for o in objectives.values():
-        assert o.encoder in o.towers and o.losses and o.panels and o.tiles and o.words
-        assert o.fills is None or o.fills in o.towers
-        assert callable(o.healthy) and callable(o.flops)
+        assert o.encoder in o.towers and o.losses and o.panels and o.headline_metrics and o.description
+        assert o.mlm_tower is None or o.mlm_tower in o.towers
+        assert callable(o.summary) and callable(o.flops)
 
 def test_no_head_for_gaps(tmp_path, caplog, monkeypatch):
     "Where no tower has a head for it, nobody is told to fill a gap."
-    monkeypatch.setattr(MLM, 'fills', None)
+    monkeypatch.setattr(MLM, 'mlm_tower', None)
     with caplog.at_level('INFO', 'electra_nb'): pretrain(**{**settings, 'steps':10}, cache=tmp_path/'cache', out=tmp_path/'run')
     last = caplog.messages[-1]
     assert last.startswith('finished: ') and 'is the encoder' in last and 'fill' not in last
@@ -295,9 +295,9 @@ class PlainEval(MLMEval):
 @dataclass(frozen=True)
 class Plain(MLM):
     "An objective with other names for everything, to which all rules of the diagnosis apply."
-    losses,rules,fills = dict(plain_loss='model'),None,None
-    tiles,panels = {'loss':'plain_loss'},(Panel('Loss', (Curve('plain_loss', 'held-out text'),)),)
-    def healthy(self, v): return 'Well.'
+    losses,rules,mlm_tower = dict(plain_loss='model'),None,None
+    headline_metrics,panels = {'loss':'plain_loss'},(Panel('Loss', (Curve('plain_loss', 'held-out text'),)),)
+    def summary(self, v): return 'Well.'
     def __call__(self, towers, tok):
         return dict(model=MLMModel(**towers), loss_func=PlainLoss(), cbs=[Hide(tok, self.mask),PlainEval(tok.mask_token_id)], metrics=[])
 

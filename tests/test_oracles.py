@@ -241,8 +241,9 @@ def test_parameter_counts(name):
     ref = json.load(open(here/'parameter_counts.json'))[name]
     with torch.device('meta'):
         from transformers import ElectraForMaskedLM, ElectraForPreTraining
-        from electra_nb.model.towers import electra_configs, tie_towers
-        g,d = electra_configs(recipes[name].model)
+        from electra_nb.model.families import tie_towers
+        from electra_nb.model.towers import tower_configs
+        g,d = tower_configs(recipes[name].model)
         gen,disc = ElectraForMaskedLM(g),ElectraForPreTraining(d)
     tie_towers(gen, disc)
     counts = count_parameters(gen, disc)

@@ -15,8 +15,7 @@ from .planning.plan import dry_run_of, plan
 from .watchers import Diagnose, WatchCurves, WatchPairs, WatchSamples, WatchTime, WatchTrackers, WriteCard, WriteReport
 from .speed import forward as fast_forward
 from .objectives.disentangled import disentangle
-from ..model.families import families
-from ..model.towers import ties
+from ..model.families import families, ties
 from .speed.unpad import Unpadded
 from .objectives.adversarial import Adversarial
 from .objectives.all_tokens import AllTokensMLM
@@ -52,6 +51,7 @@ objectives.update(
 ties['disentangled'] = disentangle
 families['electra'] = replace(families['electra'], forward=fast_forward.encode, mlm_logits=fast_forward.mlm_logits,
     rtd_logits=fast_forward.rtd_logits, unpad=Unpadded)
+families['electra_answers'] = families['electra'] # folders with answers of `lab.questions.head`
 
 # %% ../../nbs/lab/02_register.ipynb #c188ddf0
 speed.callbacks,speed.unpad = compile_cbs,unpad_multiple

@@ -12,7 +12,7 @@ from .planning.deadline import Deadline, SayProgress
 from ..recipe import own_sizes
 from ..training.log import read_log
 from ..training.loop import Watcher
-from .scoring.probe import closing_words, MinimalPairs, check_probe
+
 
 # %% ../../nbs/lab/01_watchers.ipynb #af2ee656
 class WatchTime(Watcher):

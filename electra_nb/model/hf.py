@@ -10,14 +10,13 @@ __all__ = ['quiet_hf', 'one_thread', 'folder_state', 'load_folder_state', 'save_
 import json, os, torch
 from contextlib import contextmanager
 from ..core.messages import logger
-from .towers import tie_towers
+from .families import families, family_named, family_of
 from functools import cache
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import nn
 from torch.nn.utils import parametrize
-from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining, PreTrainedModel
-from transformers.activations import ACT2FN
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.utils import logging
 
 # %% ../../nbs/book/19_hf.ipynb #9f9b4f37
@@ -87,67 +86,28 @@ def save_tower(
 
 # %% ../../nbs/book/19_hf.ipynb #85dd735e
 def save_models(
-    gen:ElectraForMaskedLM,
-    disc:ElectraForPreTraining,
+    gen:PreTrainedModel,
+    disc:PreTrainedModel,
     folder:str, # gets `generator/` and `discriminator/`
     tok=None, # tokenizer to put into both
 ) -> None:
     "Save both towers as Hugging Face folders."
     for name,m in dict(generator=gen, discriminator=disc).items(): save_tower(m, Path(folder)/name, tok)
 
-# %% ../../nbs/book/19_hf.ipynb #0efa837c
-_limits = dict(vocab_size=2**24, embedding_size=2**14, hidden_size=2**14, num_hidden_layers=2**9, num_attention_heads=2**10,
-    intermediate_size=2**17, max_position_embeddings=2**20, type_vocab_size=2**8, # whole numbers from 1
-    hidden_dropout_prob=1., attention_probs_dropout_prob=1., initializer_range=1., layer_norm_eps=1.) # numbers from 0
-
-def _number(k, v, source):
-    limit = _limits[k]
-    kind,least,words = (int,1,'a whole number') if isinstance(limit, int) else ((int,float),0,'a number')
-    ok = isinstance(v, kind) and not isinstance(v, bool) and least<=v<=limit
-    if not ok: raise ValueError(f"{source}: {k}={repr(v)[:40]} must be {words} from {least} to {limit:,}")
-    return type(limit)(v)
-
-# %% ../../nbs/book/19_hf.ipynb #a5274fb6
-def _n_weights(cfg):
-    "About how many weights a model has."
-    h,e = cfg.hidden_size,cfg.embedding_size
-    layer = 4*h*h+2*h*cfg.intermediate_size
-    return e*(cfg.vocab_size+cfg.max_position_embeddings)+e*h+cfg.num_hidden_layers*layer
-
-# %% ../../nbs/book/19_hf.ipynb #684347d8
-def _check_shape(cfg, source):
-    n,heads = _n_weights(cfg),cfg.num_attention_heads
-    if cfg.type_vocab_size<2: raise ValueError(f"{source}: type_vocab_size={cfg.type_vocab_size}, but ELECTRA has two token types")
-    if cfg.hidden_size%heads:
-        raise ValueError(f"{source}: hidden_size={cfg.hidden_size} cannot be divided among num_attention_heads={heads}")
-    if n>10**10: raise ValueError(f"{source} describes a model of {n/1e9:,.0f} billion parameters; the largest ELECTRA has a third of one")
-
-# %% ../../nbs/book/19_hf.ipynb #4b791827
+# %% ../../nbs/book/19_hf.ipynb #71f9fc69
 def untrusted_config(
     values:dict, # content of a config.json
     source:str, # for messages
-) -> ElectraConfig:
-    "The settings that describe an ELECTRA model, and nothing else."
+) -> PreTrainedConfig:
+    "The settings that describe a model of a known family, and nothing else."
     kind = values.get('model_type') if isinstance(values, dict) else None
-    said = f'a model of type {str(kind)[:40]!r}' if kind else 'no model that says its type'
-    if kind not in ('electra','electra_answers'): raise ValueError(f"{source} is {said}; an ELECTRA model is needed")
-    act = values.get('hidden_act', 'gelu')
-    if not (isinstance(act, str) and act in ACT2FN):
-        raise ValueError(f"{source}: hidden_act={repr(act)[:40]} is unknown; ELECTRA has 'gelu'")
-    numbers = {k:_number(k, values[k], source) for k in _limits if k in values}
-    cfg = ElectraConfig(**numbers, hidden_act=act)
-    _check_shape(cfg, source)
-    pad = values.get('pad_token_id', 0)
-    if not (pad is None or type(pad) is int and 0<=pad<cfg.vocab_size):
-        raise ValueError(f"{source}: pad_token_id={repr(pad)[:40]} must be an id below vocab_size={cfg.vocab_size}, or null")
-    cfg.pad_token_id = pad
-    if values.get('pooling')=='mean' and cfg.num_hidden_layers>1: cfg.pooling = 'mean' # its last layer is that of `glue.head`
-    return cfg
+    if not kind: raise ValueError(f"{source} is no model that says its type: {' or '.join(map(repr, families))} is needed")
+    return family_named(kind, f'{source}: a model of type ').config(values, source)
 
 # %% ../../nbs/book/19_hf.ipynb #10f9ef5e
 def read_config(
     folder:str, # with a config.json
-) -> ElectraConfig:
+) -> PreTrainedConfig:
     "The configuration of a model in a folder."
     path = Path(folder)/'config.json'
     size = path.stat().st_size
@@ -165,7 +125,7 @@ def _check_folder(folder, cfg):
     if (folder/'adapter_config.json').exists():
         raise ValueError(f"{folder} holds an adapter for another model: merge the two, and save the result with save_pretrained")
     if not path.is_file(): raise ValueError(f"{folder} has no model.safetensors. {_advice}")
-    if path.stat().st_size<_n_weights(cfg):
+    if path.stat().st_size<family_of(cfg).n_weights(cfg):
         raise ValueError(f"{path}: the weights cannot be loaded (too few for the model in config.json). Fetch or make the file again.")
 
 # %% ../../nbs/book/19_hf.ipynb #ab0f81ba
@@ -181,16 +141,11 @@ def _from_pretrained(cls, source, cfg):
         raise ValueError(f"{source}/model.safetensors: the weights cannot be loaded ({why}). {advice}") from e
 
 # %% ../../nbs/book/19_hf.ipynb #1472f3c1
-def _is_unused(k, cfg):
-    "Whether the architecture has no use for a weight."
-    if k.startswith('embeddings_project.'): return cfg.embedding_size==cfg.hidden_size
-    return k in ('embeddings.position_ids','embeddings.token_type_ids')
-
 def _unexpected(model, info):
     "The weights in a file that a model does not have: those that are never used, and the others."
     heads_too = model.base_model is not model
-    extra = [k.removeprefix('electra.') for k in sorted(info['unexpected_keys'])]
-    unused = [k for k in extra if _is_unused(k, model.config)]
+    extra = [k.removeprefix(model.base_model_prefix+'.') for k in sorted(info['unexpected_keys'])]
+    unused = [k for k in extra if k.startswith(family_of(model).unused)]
     return unused,[k for k in extra if k not in unused and (heads_too or k.startswith(('embeddings','encoder')))]
 
 @cache
@@ -217,7 +172,7 @@ def _check_types(path):
 def load_tower(
     cls:type, # class of the model
     source:str, # folder with config.json and model.safetensors, or a name on the hub
-    cfg:ElectraConfig=None, # None: as in the folder; a name on the hub needs one
+    cfg:PreTrainedConfig=None, # None: as in the folder; a name on the hub needs one
 ) -> PreTrainedModel:
     "Load a model in single precision, and refuse what does not fit."
     cfg,folder = cfg or read_config(source),Path(source)
@@ -238,10 +193,10 @@ def load_models(
 ) -> tuple: # generator and discriminator
     "Load both towers and tie them."
     towers = []
-    for name,cls in dict(generator=ElectraForMaskedLM, discriminator=ElectraForPreTraining).items():
+    for name,head in dict(generator='mlm', discriminator='rtd').items():
         path = Path(folder)/name
         if not (path/'config.json').exists():
             raise FileNotFoundError(f"{folder} has no {name}/config.json: a run folder, or one of its checkpoints, is needed")
-        towers.append(load_tower(cls, path))
-    tie_towers(*towers, tie)
+        towers.append(load_tower(family_of(read_config(path)).heads[head], path))
+    family_of(towers[0]).tie(*towers, tie, False)
     return tuple(towers)

@@ -242,8 +242,8 @@ class RTDEval(Evaluate):
         tokens:str='all', # by which the discriminator is judged, as in `judged_tokens`
         seed:int=1234, # of masks and draws
     ):
-        super().__init__(seed)
-        self.mask_id,self.tokens = mask_id,tokens
+        super().__init__(mask_id, seed)
+        self.tokens = tokens
 
     def after_create(self):
         super().after_create()

@@ -122,7 +122,7 @@ Proposal = namedtuple('Proposal', 'nll preds sampled corrupted is_replaced') # n
 class SampledModel(SlotModel):
     "A model whose generator corrupts the text; a subclass says in `step` what is learned from it."
     def __init__(self,
-        generator:nn.Module, # `ElectraForMaskedLM`
+        generator:nn.Module, # tower with a head over the vocabulary
     ):
         super().__init__()
         self.generator,self.sample = generator,sample_tokens

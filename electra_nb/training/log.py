@@ -84,7 +84,7 @@ class EvalTable:
         objective, # its `tiles` are the columns
         baseline:float=0., # share of the commonest token: the accuracy on [MASK] of always guessing it
     ):
-        self.tiles,self.shown = {**objective.tiles, **probe_tiles},None
+        self.tiles,self.shown = {**objective.headline_metrics, **probe_tiles},None
         chance = [(c.key,p.chance) for p in (*objective.panels,*probe_panels) if p.chance is not None for c in p.curves]
         self.guessing = dict(chance, mask_accuracy=baseline)
 

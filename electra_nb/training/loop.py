@@ -266,7 +266,7 @@ class PretrainLearner(CachedDispatchLearner):
     "A `Learner` for text without labels."
     n_labels = 0
     def __repr__(self):
-        words = f'{type(self).__name__}: {self.objective.words}, {self.steps.done:,} steps done'
+        words = f'{type(self).__name__}: {self.objective.description}, {self.steps.done:,} steps done'
         return f'{words}; show_results(), recorder.plot_towers(), validate()'
 
     def predict(self, *args, **kwargs):

@@ -15,7 +15,8 @@ from ...core.settings import change
 from ..reports.doctor import Doctor
 from ..reports.samples import KeepSamples
 from ..reports.tracking import Track
-from ...objectives.rtd import RTD, JointLoss, LossConfig, MaskTokens, RTDModel
+from ...objectives.rtd import RTD, JointLoss, LossConfig, RTDModel
+from ...objectives.masking import MaskTokens
 from ...objectives.sampling import SampleConfig, corrupt, sample_tokens
 from ...recipe import Recipe
 from ...training.device import cpu_has_bf16

@@ -12,13 +12,14 @@ from collections import namedtuple
 from dataclasses import dataclass
 from ...model.families import encode, rtd_logits
 from ...model.forward import at_slots
-from ...model.towers import ModelConfig, electra_configs
+from ...model.towers import ModelConfig, tower_configs
 from ...objectives.contract import Curve, Panel, weighted_mean
 from ...objectives.masking import n_slots
 from ...objectives.rtd import RTD, JointLoss, LossConfig, RTDModel, RTDOutput
 from ...objectives.sampling import temperature_settings
 from ...core.settings import Settings
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 # %% ../../../nbs/lab/objectives/01_adversarial.ipynb #f0c2b7a1
 def rewards(
@@ -60,8 +61,8 @@ class AdversarialOutput(namedtuple('AdversarialOutput', (*RTDOutput._fields,'log
 class AdversarialModel(RTDModel):
     "Generator, discriminator, and the baseline of the reward."
     def __init__(self,
-        generator:nn.Module, # `ElectraForMaskedLM`
-        discriminator:nn.Module, # `ElectraForPreTraining`
+        generator:PreTrainedModel,
+        discriminator:PreTrainedModel,
     ):
         super().__init__(generator, discriminator)
         self.baseline = Baseline(generator.config.hidden_size)
@@ -114,14 +115,14 @@ class Adversarial(RTD):
     loss:LossConfig=LossConfig(gen_weight=0.) # weights of the towers: the generator does not learn from the true tokens
     adversarial:AdversarialConfig=AdversarialConfig() # weight of the reward
 
-    words,without = 'replaced-token detection with an adversarial generator',(*temperature_settings,'disallow_correct')
+    description,without = 'replaced-token detection with an adversarial generator',(*temperature_settings,'disallow_correct')
     losses = dict(RTD.losses, baseline_loss='baseline') # a loss of the step -> whose it is
     panels = adversarial_panels
     model = AdversarialModel
 
-    def loss_func(self, cfg:LossConfig=LossConfig()): return AdversarialLoss(cfg, self.adversarial)
+    def make_loss(self): return AdversarialLoss(self.loss, self.adversarial)
 
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included."
-        gen,_ = electra_configs(cfg, vocab_size)
+        gen,_ = tower_configs(cfg, vocab_size)
         return super().flops(cfg, rows, max_len, vocab_size)+4*rows*n_slots(max_len, self.mask.mean_prob)*gen.hidden_size

@@ -17,7 +17,7 @@ from ...objectives.mlm import MLM
 from ...objectives.evaluation import RTDEval
 from ...objectives.sampling import temperature_settings
 from torch import Tensor, nn
-from transformers import ElectraForPreTraining
+
 
 # %% ../../../nbs/lab/objectives/06_electric.ipynb #05225480
 def noise_logits(
@@ -42,7 +42,7 @@ class ElectricModel(ClozeModel):
     "A cloze model as the generator of noise, and a discriminator whose logits are energies."
     def __init__(self,
         generator:nn.Module, # `TwoTowerGenerator`
-        discriminator:nn.Module, # `ElectraForPreTraining`
+        discriminator:nn.Module,
         special_ids:list, # ids of [CLS], [SEP] and [MASK]
         noise:float=0.15, # share of the tokens that are drawn
     ):
@@ -58,7 +58,7 @@ class ElectricModel(ClozeModel):
 # %% ../../../nbs/lab/objectives/06_electric.ipynb #6a44cee7
 @torch.no_grad()
 def pseudo_log_likelihood(
-    discriminator:ElectraForPreTraining, # trained by `Electric`
+    discriminator:nn.Module, # trained by `Electric`
     ids:Tensor, # (bs, sl) token ids
     lens:Tensor, # (bs,) ids in each row
     n_a:Tensor, # (bs,) ids in segment A
@@ -83,7 +83,7 @@ _meanings = dict(disc_auc='drawn tokens told from those of the text; 0.5 is chan
 @dataclass(frozen=True)
 class Electric(TwoTowerRTD):
     "Noise-contrastive estimation of the probability of every token (original code: electric_objective)."
-    words,detects,energies = 'noise-contrastive estimation',None,'discriminator' # whose logits are energies
+    description,rtd_tower,energies = 'noise-contrastive estimation',None,'discriminator' # whose logits are energies
     without = *TwoTowerRTD.without,*temperature_settings,'disallow_correct','disc_tokens','final_mask_prob'
     panels = electric_panels
     meanings = {**TwoTowerRTD.meanings, **_meanings}

@@ -4,23 +4,20 @@
 
 # %% auto #0
 __all__ = ['main_panels', 'ReplaceOutput', 'ReplaceModel', 'ReplaceLoss', 'copy_sums', 'copy_metrics', 'ReplaceEval',
-           'main_healthy', 'ReplaceMLM']
+           'main_summary', 'ReplaceMLM']
 
 # %% ../../../nbs/lab/objectives/02_replace_mlm.ipynb #09ca64d0
 import math
 from collections import namedtuple
 from dataclasses import dataclass
 from ...model.families import mlm_logits
-from ...model.towers import ModelConfig, electra_configs, get_models
-from ...objectives.contract import Curve, Panel, encoder_flops, score_guesses, table_metrics, vocabulary_flops, weighted_mean
-from ...objectives.masking import MaskConfig, n_slots
-from ...objectives.mlm import MLM, MLMEval, guess_rows
-from ...objectives.rtd import JointLoss, LossConfig, MaskTokens, SampleTokens, gen_panel
+from ...objectives.contract import Curve, Objective, Panel, score_guesses, weighted_mean
 from ...objectives.evaluation import generator_metrics, generator_sums
+from ...objectives.mlm import MLM, MLMEval, guess_rows
+from ...objectives.rtd import JointLoss, LossConfig, SampleTokens, gen_panel
 from ...objectives.sampling import SampleConfig, SampledModel
-from fastcore.basics import patch
-from torch import Tensor, nn
-from transformers import ElectraForMaskedLM, PreTrainedTokenizerFast
+from torch import Tensor
+from transformers import PreTrainedModel
 
 # %% ../../../nbs/lab/objectives/02_replace_mlm.ipynb #64e69f86
 class ReplaceOutput(namedtuple('ReplaceOutput', 'nll mlm_preds sampled corrupted is_replaced main_nll main_preds slots')):
@@ -37,8 +34,8 @@ class ReplaceModel(SampledModel):
     "A generator, and a model that guesses what was there before its samples."
     encoder = 'encoder'
     def __init__(self,
-        generator:nn.Module, # `ElectraForMaskedLM`
-        encoder:nn.Module, # `ElectraForMaskedLM` of the discriminator's size
+        generator:PreTrainedModel,
+        encoder:PreTrainedModel, # of the discriminator's size, with a head over the vocabulary
     ):
         super().__init__(generator)
         self.tower = encoder
@@ -111,7 +108,7 @@ _main_accuracy = Panel('Main model: accuracy', (*_right,Curve('mask_accuracy', '
     'How often the likeliest word is the true one.')
 main_panels = (_main_loss,gen_panel,_main_accuracy)
 
-def main_healthy(
+def main_summary(
     v:dict, # metrics of an evaluation
 ) -> str:
     "What a sound run has learned."
@@ -121,42 +118,21 @@ def main_healthy(
 
 # %% ../../../nbs/lab/objectives/02_replace_mlm.ipynb #575c27d9
 @dataclass(frozen=True)
-class ReplaceMLM:
+class ReplaceMLM(Objective):
     "Masked language modelling on samples instead of [MASK] (paper §3.5)."
-    mask:MaskConfig=MaskConfig() # which positions must be guessed
     sample:SampleConfig=SampleConfig() # how the generator's guesses become replacements
     loss:LossConfig=LossConfig(disc_weight=1.) # weights of the towers (not in the paper)
 
-    words,towers,encoder = 'masked language modelling on samples',('generator','encoder'),'encoder'
-    fills,without = 'generator',('disc_tokens',)
+    description,towers,encoder = 'masked language modelling on samples',('generator','encoder'),'encoder'
+    mlm_tower,without = 'generator',('disc_tokens',)
     losses = dict(gen_loss='generator', main_loss='main model') # a loss of the step -> whose it is
-    panels,healthy = main_panels,staticmethod(main_healthy)
-    tiles = {'accuracy on [MASK]':'mask_accuracy', 'main model: loss':'main_loss', 'loss of copying':'copy_floor',
+    panels,summary = main_panels,staticmethod(main_summary)
+    headline_metrics = {'accuracy on [MASK]':'mask_accuracy', 'main model: loss':'main_loss', 'loss of copying':'copy_floor',
         'wrong samples mended':'replaced_accuracy'}
     table = ('mlm_loss','mask_accuracy','main_loss','copy_floor','main_accuracy','replaced_accuracy') # columns of fastai's table
     rules = (*MLM.rules,'fakes never differ','fakes nearly always differ','fakes are not drawn at random',
         'main model only copies')
-    legend = dict(detected='right', missed='wrong') # of guesses in a text
-    main,model,loss_func,evaluation = ElectraForMaskedLM,ReplaceModel,ReplaceLoss,ReplaceEval # a variant has others
+    head,model,loss_func,evaluation = 'mlm',ReplaceModel,ReplaceLoss,ReplaceEval # a variant has others
 
-# %% ../../../nbs/lab/objectives/02_replace_mlm.ipynb #326d427e
-@patch
-def build(self:ReplaceMLM, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
-    "Both towers, tied and with initial values."
-    return dict(zip(self.towers, get_models(cfg, vocab_size, pad_id, main=self.main)))
-
-@patch
-def __call__(self:ReplaceMLM,
-    towers:dict, # `generator` and `encoder`
-    tok:PreTrainedTokenizerFast, # of the data
-) -> dict: # `model`, `loss_func`, `cbs` and `metrics` for `Learner`
-    evaluate = self.evaluation(tok.mask_token_id)
-    cbs = [MaskTokens(tok, self.mask),SampleTokens(self.sample),evaluate]
-    return dict(model=self.model(**towers), loss_func=self.loss_func(self.loss), cbs=cbs, metrics=table_metrics(evaluate, self.table))
-
-@patch
-def flops(self:ReplaceMLM, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
-    "Matrix products of an update, forward and backward, padding included."
-    n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob)
-    def tower(c): return encoder_flops(c, n, max_len)+vocabulary_flops(c, slots)
-    return 3*sum(map(tower, electra_configs(cfg, vocab_size)))
+    def make_loss(self): return self.loss_func(self.loss)
+    def callbacks(self, tok): return [*super().callbacks(tok),SampleTokens(self.sample)]

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from ...core.messages import logger
 from ...model.families import encode
 from ...model.forward import at_slots
-from ...model.towers import ModelConfig, electra_configs
-from ...objectives.contract import encoder_flops, generator_settings, verdict_flops, vocabulary_flops
+from ...model.towers import ModelConfig, tower_configs
+from ...objectives.contract import encoder_flops, generator_settings
 from ...objectives.masking import n_slots
 from ...objectives.rtd import RTD, RTDModel, RTDOutput
 from ...objectives.sampling import corrupt
@@ -35,8 +35,8 @@ def recall_samples(
 class SASModel(RTDModel):
     "One encoder that guesses masked tokens and finds its own guesses of the last reading."
     def __init__(self,
-        generator:nn.Module, # `ElectraForMaskedLM`
-        discriminator:nn.Module, # `ElectraForPreTraining` with the same encoder
+        generator:nn.Module,
+        discriminator:nn.Module, # with the same encoder
     ):
         super().__init__(generator, discriminator)
         self.register_buffer('known', None, persistent=False) # (bs,) bool: rows of this batch that were read before; None: all
@@ -91,7 +91,7 @@ class Remember(Callback):
 @dataclass(frozen=True)
 class SAS(RTD):
     "One encoder that detects its own samples of the last reading (Xu et al. 2021)."
-    words,without = 'self-augmentation',(*generator_settings,'disc_tokens','final_mask_prob')
+    description,without = 'self-augmentation',(*generator_settings,'disc_tokens','final_mask_prob')
     model,waits = SASModel,('discriminator',) # towers that learn nothing at the first reading of the text
     by_row = True # something is kept for every row, so one process has to read them all
 
@@ -99,13 +99,11 @@ class SAS(RTD):
         "One encoder with two heads."
         return super().build(replace(cfg, tie='all'), vocab_size, pad_id)
 
-    def __call__(self, towers, tok):
-        args = super().__call__(towers, tok)
-        mask,*others = args['cbs']
-        return dict(args, cbs=[mask,Remember(self.mask.mask_prob),*others])
+    def callbacks(self, tok):
+        mask,*others = super().callbacks(tok)
+        return [mask,Remember(self.mask.mask_prob),*others]
 
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included."
-        _,disc = electra_configs(replace(cfg, tie='all'), vocab_size)
-        n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob)
-        return 3*(encoder_flops(disc, n, max_len)+vocabulary_flops(disc, slots)+verdict_flops(disc, n))
+        shape,_ = tower_configs(replace(cfg, tie='all'), vocab_size)
+        return super().flops(replace(cfg, tie='all'), rows, max_len, vocab_size)-3*encoder_flops(shape, rows*max_len, max_len) # one encoder

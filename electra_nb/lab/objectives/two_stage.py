@@ -10,14 +10,15 @@ import math, torch
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from ...model.families import rtd_logits
-from ...model.towers import ModelConfig, electra_configs, get_models
-from ...objectives.contract import encoder_flops, share_done, verdict_flops, vocabulary_flops
+from ...model.towers import ModelConfig, tower_configs, get_models
+from ...objectives.masking import share_done
+from ...objectives.contract import encoder_flops, verdict_flops, vocabulary_flops
 from ...objectives.masking import n_slots
 from ...objectives.rtd import RTD, RTDModel, RTDOutput
 from ...core.settings import Settings
 from fastai.callback.core import Callback
 from torch import nn
-from transformers import ElectraForMaskedLM, ElectraForPreTraining
+from transformers import PreTrainedModel
 
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #1ed4c5bc
 def separate_towers(
@@ -33,8 +34,8 @@ def separate_towers(
 
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #8ebec127
 def layers_in_common(
-    gen:ElectraForMaskedLM,
-    disc:ElectraForPreTraining,
+    gen:PreTrainedModel,
+    disc:PreTrainedModel,
 ) -> int: # 0 if the layers have another shape
     "How many layers of the generator fit into the discriminator."
     same = ('hidden_size','num_attention_heads','intermediate_size','embedding_size')
@@ -44,8 +45,8 @@ def layers_in_common(
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #c3b53475
 @torch.no_grad()
 def start_from(
-    gen:ElectraForMaskedLM, # that has been trained
-    disc:ElectraForPreTraining, # its weights are changed in place
+    gen:PreTrainedModel, # that has been trained
+    disc:PreTrainedModel, # its weights are changed in place
 ) -> str: # what was copied
     "Give the discriminator the weights of the generator, as far as they fit."
     n,own,new = layers_in_common(gen, disc),gen.base_model,disc.base_model
@@ -58,8 +59,8 @@ def start_from(
 class TwoStageModel(RTDModel):
     "Generator and discriminator, of which one is trained at a time."
     def __init__(self,
-        generator:nn.Module, # `ElectraForMaskedLM`
-        discriminator:nn.Module, # `ElectraForPreTraining`
+        generator:nn.Module,
+        discriminator:nn.Module,
     ):
         super().__init__(generator, discriminator)
         self.stage = 1
@@ -105,19 +106,17 @@ class TwoStage(RTD):
     "First the generator alone, then the discriminator alone (paper §3.2)."
     stages:StageConfig=StageConfig() # how long each learns, and where the discriminator starts
 
-    words,without = 'replaced-token detection in two stages',('tie',)
+    description,without = 'replaced-token detection in two stages',('tie',)
     model = TwoStageModel
 
     @property
-    def begins(self): return self.stages.first_stage
+    def sampling_start(self): return self.stages.first_stage
 
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
         "Both towers with initial values."
         return dict(zip(self.towers, separate_towers(cfg, vocab_size, pad_id)))
 
-    def __call__(self, towers, tok):
-        args = super().__call__(towers, tok)
-        return dict(args, cbs=[*args['cbs'],Stages(self.stages)])
+    def callbacks(self, tok): return [*super().callbacks(tok),Stages(self.stages)]
 
     def check_steps(self, steps:int):
         "Refuse a training that ends before the second stage has begun."
@@ -137,7 +136,7 @@ class TwoStage(RTD):
 
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included: the mean over both stages."
-        gen,disc = electra_configs(replace(cfg, tie='embeddings'), vocab_size)
+        gen,disc = tower_configs(replace(cfg, tie='embeddings'), vocab_size)
         n,slots,share = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob),self.stages.first_stage
         generator = encoder_flops(gen, n, max_len)+vocabulary_flops(gen, slots)
         discriminator = encoder_flops(disc, n, max_len)+verdict_flops(disc, n)

@@ -8,9 +8,17 @@ __all__ = ['cloze_panels', 'one_way_biases', 'OneWay', 'TwoTowerConfig', 'TwoTow
 
 # %% ../../../nbs/lab/objectives/05_two_tower.ipynb #3ac490b5
 import torch, torch.nn.functional as F
+from collections import namedtuple
+from dataclasses import dataclass, replace
+from .all_tokens import from_rows, log_probs_at, to_rows
 from ..speed.forward import layer_forward
-from ...model.forward import attention_bias
-from ...model.towers import ModelConfig, get_models, initialize, tie_embeddings
+from ...model.families import initialize_electra, rtd_logits, tie_embeddings
+from ...model.forward import at_slots, attention_bias
+from ...model.towers import ModelConfig, get_models, tower_configs
+from ...objectives.contract import Curve, Panel, encoder_flops, verdict_flops, weighted_mean
+from ...objectives.masking import MaskConfig, candidates, n_slots
+from ...objectives.rtd import RTD, JointLoss, RTDModel, RTDOutput, rtd_summary, tower_losses
+from functools import partial
 from torch import Tensor, nn
 from transformers import ElectraConfig
 from transformers.models.electra.modeling_electra import ElectraEmbeddings, ElectraEncoder
@@ -85,25 +93,11 @@ def two_tower_models(
     "Both, tied and with initial values."
     check_two_tower(cfg)
     _,disc = get_models(replace(cfg, tie='none' if cfg.tie=='none' else 'embeddings'), vocab_size, pad_id)
-    gen_cfg,_ = electra_configs(cfg, vocab_size, pad_id)
+    gen_cfg,_ = tower_configs(cfg, vocab_size, pad_id)
     gen = TwoTowerGenerator(TwoTowerConfig(**gen_cfg.to_dict()))
-    initialize(gen, cfg)
+    initialize_electra(gen, cfg)
     tie_embeddings(gen, disc, cfg.tie, fresh=True)
     return gen,disc
-
-# %% ../../../nbs/lab/objectives/05_two_tower.ipynb #8e8a46ce
-import torch
-from collections import namedtuple
-from dataclasses import dataclass, replace
-from ...model.families import rtd_logits
-from ...model.forward import at_slots
-from ...model.towers import ModelConfig, electra_configs
-from .all_tokens import from_rows, log_probs_at, to_rows
-from ...objectives.contract import Curve, Panel, encoder_flops, verdict_flops, weighted_mean
-from ...objectives.masking import MaskConfig, candidates, n_slots
-from ...objectives.rtd import RTD, JointLoss, RTDModel, RTDOutput, rtd_healthy, tower_losses
-from functools import partial
-from torch import nn
 
 # %% ../../../nbs/lab/objectives/05_two_tower.ipynb #256b3a1c
 _more = 'cloze_nll log_q ordinary'
@@ -119,7 +113,7 @@ class ClozeModel(RTDModel):
     "A generator of two towers, and a discriminator."
     def __init__(self,
         generator:nn.Module, # `TwoTowerGenerator`
-        discriminator:nn.Module, # `ElectraForPreTraining`
+        discriminator:nn.Module,
         special_ids:list, # ids of [CLS], [SEP] and [MASK]
     ):
         super().__init__(generator, discriminator)
@@ -152,9 +146,9 @@ class TwoTowerRTD(RTD):
     "Replaced token detection with a generator of two towers (original code: two_tower_generator)."
     mask:MaskConfig=MaskConfig(keep_prob=0.) # which positions are replaced
 
-    words,fills,without = 'replaced-token detection with a cloze model',None,('keep_prob','random_prob')
-    panels,healthy,hides = cloze_panels,staticmethod(partial(rtd_healthy, at='of its guesses')),False
-    tiles = {'accuracy of guesses':'mask_accuracy', **{k:v for k,v in RTD.tiles.items() if v!='mask_accuracy'}}
+    description,mlm_tower,without = 'replaced-token detection with a cloze model',None,('keep_prob','random_prob')
+    panels,summary,uses_mask_token = cloze_panels,staticmethod(partial(rtd_summary, at='of its guesses')),False
+    headline_metrics = {'accuracy of guesses':'mask_accuracy', **{k:v for k,v in RTD.headline_metrics.items() if v!='mask_accuracy'}}
     meanings = dict(mask_accuracy='how often the likeliest word, by the words around, is the true one') # on the card
     model,loss_func = ClozeModel,ClozeLoss
 
@@ -168,7 +162,7 @@ class TwoTowerRTD(RTD):
 
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included."
-        gen,disc = electra_configs(cfg, vocab_size)
+        gen,disc = tower_configs(cfg, vocab_size)
         n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob)
         head = 2*gen.embedding_size*(2*gen.hidden_size+vocab_size) # for one token
         towers = 2*encoder_flops(gen, n, max_len)+encoder_flops(disc, n, max_len)

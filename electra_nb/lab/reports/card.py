@@ -25,7 +25,7 @@ add_filter(plain)
 def hub_results(run:RunFolder, task:str) -> list: # of `EvalResult`
     "The figures that the hub has names for."
     kinds = dict(accuracy='accuracy', auc='roc_auc')
-    found = [(label,key,kinds.get(key.split('_')[-1])) for label,key in run.objective.tiles.items() if key in run.metrics]
+    found = [(label,key,kinds.get(key.split('_')[-1])) for label,key in run.objective.headline_metrics.items() if key in run.metrics]
     corpus = dict(dataset_type=re.sub(r'\W+', '-', run.corpus).lower(), dataset_name=f'{run.corpus}, held-out documents')
     return [EvalResult(task_type=task, metric_type=kind, metric_name=label, metric_value=round(run.metrics[key], 4), **corpus)
         for label,key,kind in found if kind]
@@ -42,8 +42,8 @@ def hub_datasets(
 
 def card_metadata(run:RunFolder) -> ModelCardData:
     "What the hub reads."
-    task = 'fill-mask' if run.objective.fills else 'feature-extraction'
-    tags = ['electra',run.objective.words.replace(' ', '-'),'pretraining','electra_nb']
+    task = 'fill-mask' if run.objective.mlm_tower else 'feature-extraction'
+    tags = ['electra',run.objective.description.replace(' ', '-'),'pretraining','electra_nb']
     return ModelCardData(language='en' if run.corpus=='builtin' else None, license='unknown', library_name='transformers', pipeline_tag=task,
         datasets=hub_datasets(run.corpus), tags=tags, model_name=run.name, eval_results=hub_results(run, task) or None)
 
@@ -56,15 +56,15 @@ meanings = dict(mask_accuracy='how often its likeliest word for a hidden one is 
 
 def result_rows(run:RunFolder) -> list: # label, value, meaning
     "The figures that the objective puts first."
-    means,v = {**meanings, **getattr(run.objective, 'meanings', {})},run.metrics
-    return [(label, f'{v[key]:.4f}', means.get(key, '')) for label,key in run.objective.tiles.items() if key in v]
+    means,v = {**meanings, **run.objective.meanings},run.metrics
+    return [(label, f'{v[key]:.4f}', means.get(key, '')) for label,key in run.objective.headline_metrics.items() if key in v]
 
 # %% ../../../nbs/lab/reports/07_card.ipynb #7241f6ca
 templates['card.md'] = '''---
 {{ metadata }}
 ---
 
-# Text encoder, size `{{ run.size }}`, pre-trained on *{{ run.corpus|plain }}* by {{ run.objective.words }}
+# Text encoder, size `{{ run.size }}`, pre-trained on *{{ run.corpus|plain }}* by {{ run.objective.description }}
 
 Its architecture is that of ELECTRA (Clark et al., 2020); it was trained with electra_nb {{ run.info.versions.electra_nb }}.
 It has {{ run.recipe.model.n_layers }} layers of {{ run.recipe.model.hidden_size }} units and a vocabulary of {{ vocabulary }} pieces of words.
@@ -152,6 +152,6 @@ def model_card(
 ) -> str: # Markdown
     "Describe a run, for the hub and for people."
     run = RunFolder(folder)
-    return render('card.md', run=run, metadata=card_metadata(run).to_yaml(), encoder=run.objective.encoder, fills=run.objective.fills,
+    return render('card.md', run=run, metadata=card_metadata(run).to_yaml(), encoder=run.objective.encoder, fills=run.objective.mlm_tower,
         vocabulary=f"{run.info['vocabulary']:,}", mask=mask, millions=f'{run.tokens/1e6:,.3g}', took=duration(run.seconds),
         facts=run_facts(run), changed=changed_settings(run), results=result_rows(run), diagnosis=diagnose(run))

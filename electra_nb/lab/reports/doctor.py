@@ -60,7 +60,7 @@ class Diagnosis(list):
         lost = not run.train and any((run.path/'checkpoints').glob('step_*'))
         if lost: return 'its log is lost or cannot be read, so nothing can be said about this run'
         if run.state[0]=='crashed': return 'nothing in its log points to a known fault'
-        if is_mature(run) or has_learned(run): return f'healthy. {run.objective.healthy(run.metrics)}'
+        if is_mature(run) or has_learned(run): return f'healthy. {run.objective.summary(run.metrics)}'
         so_far = f'{run.step:,} of {run.steps:,} steps, {run.tokens/1e6:.2g} million tokens'
         return f'no problem found, but the run is too short to judge: {so_far}'
 

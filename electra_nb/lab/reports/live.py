@@ -23,7 +23,7 @@ def live_table(
     n:int=20, # evaluations at most: the last ones
 ) -> pd.DataFrame: # a row for each
     "The evaluations of a run, in the figures that its objective puts first."
-    tiles = {'step':'step', **objective_of(run).tiles, **probe_tiles}
+    tiles = {'step':'step', **objective_of(run).headline_metrics, **probe_tiles}
     found = [dict(l['valid'], step=l['step']) for l in read_log(Path(run)/'log.jsonl') if l.get('valid')]
     rows = [{label:v.get(key) for label,key in tiles.items()} for v in found[-n:]]
     return pd.DataFrame(rows, columns=list(tiles)).dropna(axis=1, how='all')

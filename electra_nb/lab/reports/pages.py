@@ -46,9 +46,9 @@ def loading_code(
 ) -> str:
     "Code that loads the towers of a run."
     encoder = repr(f'{folder}/{objective.encoder}')
-    lines = ['from transformers import AutoModel, AutoTokenizer'+', pipeline'*bool(objective.fills), '',
+    lines = ['from transformers import AutoModel, AutoTokenizer'+', pipeline'*bool(objective.mlm_tower), '',
         f'encoder = AutoModel.from_pretrained({encoder})', f'tokenizer = AutoTokenizer.from_pretrained({encoder})']
-    if objective.fills: lines.append(f"pipeline('fill-mask', {f'{folder}/{objective.fills}'!r})('…')")
+    if objective.mlm_tower: lines.append(f"pipeline('fill-mask', {f'{folder}/{objective.mlm_tower}'!r})('…')")
     return '\n'.join(lines)
 
 # %% ../../../nbs/lab/reports/06_pages.ipynb #8ed72270
@@ -61,7 +61,7 @@ def go_on_code(run:RunFolder) -> str:
 
 # %% ../../../nbs/lab/reports/06_pages.ipynb #93944592
 templates['run.html'] = '''{% extends 'page.html' %}{% block body %}
-<p class="faint">Pre-trained on {{ run.corpus }} by {{ run.objective.words }}</p>
+<p class="faint">Pre-trained on {{ run.corpus }} by {{ run.objective.description }}</p>
 {{ parts.tiles(figures) }}
 {% set state = run.state[0] %}
 {% call parts.note('bad' if state=='crashed' else '') %}
@@ -96,7 +96,7 @@ def run_page(
     run = RunFolder(folder)
     v,words = run.metrics,metric_words(run)
     figures = [('steps', f'{run.step:,}'), ('training', duration(run.seconds))]
-    figures += [(label, f'{v[key]:.3f}') for label,key in run.objective.tiles.items() if key in v]
+    figures += [(label, f'{v[key]:.3f}') for label,key in run.objective.headline_metrics.items() if key in v]
     if 'pair_accuracy' in v: figures.append(('real sentence preferred (chance 50 %)', f"{v['pair_accuracy']:.0%}"))
     load = [loading_code(run.name, run.objective)] if run.state[0]=='finished' else []
     return render('run.html', title=f'Pre-training of {run.name}, size {run.size}', run=run, figures=figures, diagnosis=diagnose(run),

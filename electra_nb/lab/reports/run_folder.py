@@ -124,9 +124,9 @@ def steps_of(self:RunFolder,
 ) -> int:
     "How many of the updates up to a step have trained a tower."
     step = self.step if step is None else step
-    own = getattr(self.objective, 'steps_of', None)
+    own = self.objective.steps_of
     if own: return own(tower, step, [*((l['step'],l['of']) for l in self.lines if 'of' in l),(math.inf,self.steps)])
-    if tower not in getattr(self.objective, 'waits', ()): return step
+    if tower not in self.objective.waits: return step
     return max(0, step-math.ceil(self.data.get('rows', 0)/self.recipe.train.bs))
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #9b27e4c1
@@ -194,7 +194,7 @@ def metric_words(
 ) -> dict: # metric of the last evaluation -> words
     "What the metrics are called where people read them."
     curves = [(c.key, f'{p.title}: {c.label}') for p in (*run.objective.panels,*probe_panels) for c in p.curves if c.kind!='train']
-    labels = {key:label for label,key in {**run.objective.tiles, **probe_tiles}.items()}
+    labels = {key:label for label,key in {**run.objective.headline_metrics, **probe_tiles}.items()}
     known = {**dict(curves), **labels}
     return {k:known.get(k, k.replace('_', ' ')) for k in run.metrics if k!='step'}
 

@@ -127,7 +127,7 @@ templates['samples.html'] = '''
 
 def sample_values(run:RunFolder) -> dict: # for the template
     "The samples of a run as the page shows them."
-    lines,hides = read_samples(run),getattr(run.objective, 'hides', True)
+    lines,hides = read_samples(run),run.objective.uses_mask_token
     texts = [sample_rows(lines, i, hides) for i in range(len(lines[0]['texts']))] if lines else []
     return dict(texts=texts, example=best_example(lines), legend=run.objective.legend, hides=hides, kept=run.settings.get('keep_prob'))
 

@@ -147,10 +147,10 @@ def gap_command(
 ) -> str: # empty if no tower fills gaps
     "How to let the model fill a gap."
     out,tok,objective = run.out,run.text.tok,run.learn.objective
-    if not objective.fills: return ''
+    if not objective.mlm_tower: return ''
     if run.corpus.name=='builtin': gap = f'Returns the {tok.mask_token} of the array.'
     else: gap = with_gap(run.learn.dls.valid.examples, tok)
-    call = f"pipeline('fill-mask', {str(out/objective.fills)!r})({gap!r})"
+    call = f"pipeline('fill-mask', {str(out/objective.mlm_tower)!r})({gap!r})"
     code = f"from transformers import pipeline; print(*{call}, sep='\\n')"
     return f'python -c {shell_word(code)}'
 
@@ -160,7 +160,7 @@ def closing_words(
 ) -> str:
     "Where the results are, what the model can do, and what to do next."
     out,objective = run.out,run.learn.objective
-    fills = f' {out}/{objective.fills} fills gaps,' if objective.fills else ''
+    fills = f' {out}/{objective.mlm_tower} fills gaps,' if objective.mlm_tower else ''
     said,text = at_work(run.learn, run.text.tok)
     score = f'electra_score {shlex.quote(str(out))} --texts {shell_word(text)}' if text else ''
     commands = {'fine-tune it':f'electra_finetune {shlex.quote(str(out))}', 'find suspicious words':score, 'let it fill a gap':gap_command(run)}

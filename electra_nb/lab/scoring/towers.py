@@ -36,8 +36,8 @@ def objective_towers(
     objective, # of a run
 ) -> dict: # way to score -> name of the tower, or None
     "Which towers of an objective can score."
-    found = dict(discriminator=getattr(objective, 'detects', None), generator=getattr(objective, 'fills', None))
-    return {**found, 'energy':objective.energies} if hasattr(objective, 'energies') else found
+    found = dict(discriminator=objective.rtd_tower, generator=objective.mlm_tower)
+    return {**found, 'energy':objective.energies} if objective.energies else found
 
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #38c1a70d
 def _tensor_names(path):
@@ -67,7 +67,7 @@ def run_objective(
 
 def _no_tower(objective, by):
     "Why a tower cannot score, and what can."
-    if by=='discriminator' and getattr(getattr(objective, 'loss', None), 'disc_tokens', 'all')=='masked':
+    if by=='discriminator' and getattr(objective.loss, 'disc_tokens', 'all')=='masked':
         return ("whose discriminator was asked about masked tokens only (disc_tokens='masked') and calls nearly all others replaced: "
             "score by='generator'")
     return f"and has no {by}: leave by= out to score with what it has"
@@ -77,7 +77,7 @@ def _run_tower(path, by):
     "Tower and way to score of a run folder or a checkpoint."
     objective = run_objective(path)
     names = objective_towers(objective)
-    trained = f'{path} was trained by {objective.words}'
+    trained = f'{path} was trained by {objective.description}'
     if not any(names.values()): raise ValueError(f"{trained}, which leaves no discriminator and no generator to score with")
     chosen = by or next(k for k,name in names.items() if name)
     if not names.get(chosen): raise ValueError(f"{trained} {_no_tower(objective, chosen)}")
@@ -104,7 +104,7 @@ def find_tower(
     if lacks: load_tower(heads[by or 'discriminator'], where) # says what is missing
     found = folder_heads(where)
     objective = run_objective(Path(where)) if Path(where).is_dir() else None
-    if hasattr(objective, 'energies'): found = ['energy' if o=='discriminator' else o for o in found]
+    if objective and objective.energies: found = ['energy' if o=='discriminator' else o for o in found]
     elif 'discriminator' in found and objective and not objective_towers(objective)['discriminator']:
         raise ValueError(f"{source} is of a run {_no_tower(objective, 'discriminator')}")
     if not found: raise ValueError(f"{source} is an encoder without a head of pre-training: a discriminator or a generator is needed")

@@ -237,8 +237,8 @@ class SeveralProcesses(OneProcess):
         local_batch(recipe.train)
         if rank_and_world_size()[1]==1: return
         if dry_run: raise ValueError('dry_run=True times a single process: start it without torchrun')
-        if getattr(recipe.objective, 'by_row', False):
-            raise ValueError(f"{recipe.objective.words} keeps something for every row of the text, which has to be read by one process: "
+        if recipe.objective.by_row:
+            raise ValueError(f"{recipe.objective.description} keeps something for every row of the text, which has to be read by one process: "
                 "start it without torchrun")
 
     def callbacks(self, learn, state, cfg):
