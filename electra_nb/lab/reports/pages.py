@@ -72,6 +72,7 @@ curves may have gaps.{% endcall %}{% endif %}
 <p><b>What to do: </b>{{ problem.advice }}.</p>{% endcall %}
 {% else %}{% set verdict = diagnosis.verdict() %}
 {% call parts.note('good' if verdict.startswith('healthy') else '') %}<b>Diagnosis: </b>{{ verdict }}{% endcall %}{% endfor %}
+{% if example %}{% call parts.note() %}{% include 'example.html' %}{% endcall %}{% endif %}
 <section><h2>Curves</h2>
 {% if curves %}{{ parts.figures(curves) }}{% else %}<p>There are no curves yet: the first line of the log is still to come.</p>{% endif %}</section>
 {% if texts %}<section><h2>The same texts, as training went on</h2>{% include 'samples.html' %}</section>{% endif %}

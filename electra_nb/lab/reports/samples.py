@@ -112,11 +112,13 @@ def best_example(
     return dict(found=words[j], original=original[j], before=words[max(0, j-n):j], after=words[j+1:j+1+n])
 
 # %% ../../../nbs/lab/reports/05_samples.ipynb #11c17a01
-templates['samples.html'] = '''
-{% if example %}<p>{{ parts.words(example.before, example.before|length*[none]) }} <mark class="detected">{{ example.found }}</mark>
+templates['example.html'] = '''
+<p>{{ parts.words(example.before, example.before|length*[none]) }} <mark class="detected">{{ example.found }}</mark>
 {{ parts.words(example.after, example.after|length*[none]) }}<br><small>
 {%- if example.found==example.original %}The hidden word was guessed rightly.
-{%- else %}The model noticed this word; the text has <b>{{ example.original }}</b>.{% endif %}</small></p>{% endif %}
+{%- else %}The model noticed this word; the text has <b>{{ example.original }}</b>.{% endif %}</small></p>
+'''
+templates['samples.html'] = '''
 {% if hides %}<p class="faint">Five underscores are gaps{% if kept %}; {{ '%.0f'|format(100*kept) }}% of the words to be guessed stay in view{% endif %}.</p>{% endif %}
 <p><span class="faint">Marked words were {{ 'guessed' if hides else 'drawn' }}:</span>
 {% for kind,words in legend.items() %}<mark class="{{ kind }}">{{ words }}</mark> {% endfor %}</p>

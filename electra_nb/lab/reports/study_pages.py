@@ -39,7 +39,7 @@ def in_words(
 ) -> tuple: # headings, lines
     "A data frame as a table of a page."
     if 'low' in df: df = df.assign(interval=[f'{a:.1f} to {b:.1f}' if a==a else '' for a,b in zip(df.low, df.high)])
-    if 'p_adjusted' in df: df = df.assign(p=['< 0.001' if p<.001 else p for p in df.p_adjusted])
+    if 'p_adjusted' in df: df = df.assign(p=['<0.001' if p<.001 else p for p in df.p_adjusted])
     shown = [k for k in words if k in df and (df[k].notna() & (df[k]!='')).any()]
     return [words[k] for k in shown],[[_cell(x) for x in line] for line in df[shown].itertuples(index=False)]
 
