@@ -24,16 +24,12 @@ def is_number(x) -> bool:
     "Is it a finite number?"
     return isinstance(x, (int,float)) and not isinstance(x, bool) and math.isfinite(x)
 
-def numbers(
-    values:dict, # such as a line of the log
-) -> dict: # the same without what is no number
+def numbers(values:dict) -> dict: # the same without what is no number
     "The finite numbers of a dictionary."
     return {k:v for k,v in values.items() if is_number(v)}
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #eae49cd1
-def read_run_info(
-    path:str, # run folder
-) -> dict: # content of recipe.json
+def read_run_info(path:str) -> dict: # content of recipe.json
     "Read what a run is; refuse a folder that holds none."
     path = Path(path).expanduser()
     if not path.is_dir(): raise FileNotFoundError(f"no run folder {str(path)!r}")
@@ -143,9 +139,7 @@ def flops(self:RunFolder) -> int:
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #edcab519
 @patch
-def points(self:RunFolder,
-    curve:Curve,
-) -> list: # (step, value)
+def points(self:RunFolder, curve:Curve) -> list: # (step, value)
     "The points of a curve."
     lines = self.train if curve.kind=='train' else self.valid
     return [(l['step'],l[curve.key]) for l in lines if curve.key in l]
@@ -189,9 +183,7 @@ def run_facts(run:RunFolder) -> dict: # heading -> words -> value
     return {heading:{k:v for k,v in values.items() if v is not None} for heading,values in facts.items()}
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #c1a30012
-def metric_words(
-    run:RunFolder,
-) -> dict: # metric of the last evaluation -> words
+def metric_words(run:RunFolder) -> dict: # metric of the last evaluation -> words
     "What the metrics are called where people read them."
     curves = [(c.key, f'{p.title}: {c.label}') for p in (*run.objective.panels,*probe_panels) for c in p.curves if c.kind!='train']
     labels = {key:label for label,key in {**run.objective.tiles, **probe_tiles}.items()}
