@@ -42,8 +42,8 @@ def card_metadata(run:RunFolder) -> ModelCardData:
     "What the hub reads."
     task = 'fill-mask' if run.objective.fills else 'feature-extraction'
     tags = ['electra',run.objective.words.replace(' ', '-'),'pretraining','electra_nb']
-    return ModelCardData(language='en' if run.corpus=='builtin' else None, license='unknown', library_name='transformers', pipeline_tag=task,
-        datasets=hub_datasets(run.corpus), tags=tags, model_name=run.name, eval_results=hub_results(run, task) or None)
+    return ModelCardData(language='en' if run.corpus=='builtin' else None, license='unknown', library_name='transformers',
+        pipeline_tag=task, datasets=hub_datasets(run.corpus), tags=tags, model_name=run.name, eval_results=hub_results(run, task) or None)
 
 # %% ../../../nbs/lab/reports/07_card.ipynb #14efd2a5
 meanings = dict(mask_accuracy='how often its likeliest word for a hidden one is the true one',

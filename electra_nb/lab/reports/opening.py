@@ -33,8 +33,8 @@ def run_rows(
     path = examples_folder(info['corpus_fingerprint'], tok, recipe.packing, cache)
     if corpus is None and path.exists(): return Examples(path, 'train'),Examples(path, 'valid')
     if corpus is None and info['corpus']!='builtin':
-        raise ValueError(f"the rows of {info['corpus']} are not in the cache of this machine: pass corpus=, the text of the run, so that they "
-            "are prepared again; without it, load a tower alone, by AutoModel.from_pretrained and its folder in that of the run")
+        raise ValueError(f"the rows of {info['corpus']} are not in the cache of this machine: pass corpus=, the text of the run, so that "
+            "they are prepared again; without it, load a tower alone, by AutoModel.from_pretrained and its folder in that of the run")
     found = get_corpus(corpus) # None: the built-in text
     if found.fingerprint==info['corpus_fingerprint']: return build_examples(found, tok, recipe.packing, cache)
     if corpus is None: raise ValueError("the built-in text is made of the libraries that are installed, and those are others than on the "

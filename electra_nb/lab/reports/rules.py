@@ -56,7 +56,8 @@ def _misfit(run, v):
     if unknown>.05: return f"{unknown:.0%} of the tokens are [UNK]"
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #a7c1e002
-@rule('vocabulary and ids disagree', 'pass the tokenizer that belongs to the ids, and prepare training and held-out text with the same one', 'unigram_loss')
+@rule('vocabulary and ids disagree', 'pass the tokenizer that belongs to the ids, and prepare training and held-out text with the same one',
+    'unigram_loss')
 def _other_ids(run, v):
     uniform = math.log(run.data.get('vocabulary', 1e9))
     if v['unigram_loss']<=uniform: return

@@ -159,7 +159,8 @@ def used_settings(run:RunFolder) -> list: # pairs of name and value
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #0ae3e530
 _shares = dict(cut_off='cut off, since it did not fit into a row', padding='padding in the rows', unk='unknown tokens, [UNK]',
-    one_segment='rows of one segment', framed='rows that begin with [CLS] and end with [SEP]', single_letters='words and pieces that are single letters',
+    one_segment='rows of one segment', framed='rows that begin with [CLS] and end with [SEP]',
+    single_letters='words and pieces that are single letters',
     different_rows='different rows', repeated_spans='spans of the text that repeat', held_out_seen='held-out spans that were trained on',
     held_out='share that is held out')
 _counts = dict(tokens='tokens of the text', epochs='how often the text is read', vocabulary='tokens of the vocabulary',
@@ -176,7 +177,8 @@ def text_facts(run:RunFolder) -> dict: # words -> value
 def run_facts(run:RunFolder) -> dict: # heading -> words -> value
     "What is known about text, time and machine."
     speeds = [line['tokens_per_s'] for line in run.train if 'tokens_per_s' in line]
-    machine = {'steps':f'{run.step:,}', 'time of training':duration(run.seconds), 'throughput':f'{fmean(speeds):,.0f} tokens/s' if speeds else None,
+    throughput = f'{fmean(speeds):,.0f} tokens/s' if speeds else None
+    machine = {'steps':f'{run.step:,}', 'time of training':duration(run.seconds), 'throughput':throughput,
         'tokens read':f'{run.tokens:,.0f}', 'floating-point operations':f'{run.flops:.3g}', 'device':run.data.get('device')}
     text = {'corpus':run.corpus, **text_facts(run), 'corpus fingerprint':run.info.get('corpus_fingerprint')}
     facts = {'Text':text, 'Time and machine':{**machine, **(run.info.get('versions') or {})}}

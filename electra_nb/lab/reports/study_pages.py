@@ -25,7 +25,8 @@ from pathlib import Path
 
 # %% ../../../nbs/lab/reports/12_study_pages.ipynb #c8474a92
 _summary_words = dict(task='task', start='start', metric='metric', runs='runs', median='median', mean='mean', sd='±', best='best',
-    interval='mean, 95 % interval', covers='covers', test='median on test rows', best_test='test rows, best run', guess='guessing', also='also')
+    interval='mean, 95 % interval', covers='covers', test='median on test rows', best_test='test rows, best run',
+    guess='guessing', also='also')
 _compare_words = dict(task='task', runs_a='runs, pre-trained', runs_b='runs, random', mean_a='mean, pre-trained', mean_b='mean, random',
     difference='difference', interval='95 % interval', p='p', covers='covers', note='note')
 
@@ -105,7 +106,8 @@ def study_page(folder:str) -> str: # HTML
     title = f"Fine-tuning of {study['model']}"
     if not lines: return render('study.html', title=title, lines=[])
     summary,compared = summarize(lines, folder),compared_starts(lines, folder)
-    medians = [(f"{r['task']}, {r['start']}: median {r['metric']}", f"{r['median']:.1f}") for r in summary.to_dict('records') if r['median']==r['median']]
+    scored = summary[summary['median'].notna()].to_dict('records')
+    medians = [(f"{r['task']}, {r['start']}: median {r['metric']}", f"{r['median']:.1f}") for r in scored]
     own,usual,last = study.get('recipe') or {},asdict(FinetuneConfig()),lines[-1]
     ledger = pd.DataFrame(lines).reindex(columns=['task','start','seed','score','failure','steps','seconds'])
     machine = {'time of all runs':f"{sum(r.get('seconds') or 0 for r in lines)/60:.1f} min", 'device':last.get('device'),

@@ -31,7 +31,8 @@ def _check_tracker(t):
     name,known = t if isinstance(t, str) else getattr(t, 'name', None),LOGGER_TYPE_TO_CLASS
     closed = ' (its service closed in March 2026)' if name=='neptune' else ''
     if not (isinstance(t, GeneralTracker) or name in known):
-        raise ValueError(f"log_with={t!r} is no tracker{closed}: choose {', '.join(map(repr, known))}, or pass a GeneralTracker of accelerate")
+        raise ValueError(f"log_with={t!r} is no tracker{closed}: choose {', '.join(map(repr, known))}, or pass a GeneralTracker of "
+            "accelerate")
     install = f'electra_nb[{name}]' if name in extras else name
     if t is name and name in LoggerType.list() and not find_spec(name):
         raise ValueError(f"log_with={name!r}: the package is not installed. pip install {install}, or leave this tracker out")
