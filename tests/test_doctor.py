@@ -1,4 +1,4 @@
-"Runs that are long enough to be judged: a healthy one must not be called ill, and each fault must get its right name. The rest is in `lab.reports.rules`, `lab.reports.rules` and `lab.reports.doctor`."
+"Runs that are long enough to be judged: a healthy one must not be called ill, and each fault must get its right name. The rest is in `lab.reports.rules` and `lab.reports.doctor`."
 import json, os, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -45,6 +45,24 @@ class Tell(Callback):
     "Add the labels to the verdicts."
     def after_pred(self): self.learn.pred = self.pred._replace(logits=self.pred.logits+3*(self.pred.is_replaced.float()-.5))
 
+class OtherIds(Callback):
+    "Ids of another vocabulary: those of ordinary tokens are exchanged."
+    order = MaskTokens.order-1
+    def before_fit(self):
+        tok = self.learn.mask_tokens.tok
+        ordinary = torch.tensor([i for i in range(len(tok)) if i not in tok.all_special_ids])
+        self.new = torch.arange(len(tok))
+        self.new[ordinary] = ordinary[torch.randperm(len(ordinary), generator=torch.Generator().manual_seed(0))]
+    before_validate = before_fit
+    def before_batch(self): self.learn.xb = (self.new[self.xb[0]],*self.xb[1:])
+
+class AllIsText(Callback):
+    "The length of the batch for the length of each text."
+    order = MaskTokens.order-1
+    def before_batch(self):
+        ids,lens,*rest = self.xb
+        self.learn.xb = (ids,torch.full_like(lens, ids.shape[1]),*rest)
+
 rng,letters = random.Random(0),'abcdefghijklmnopqrstuvwxyz'
 docs = [doc for _,doc in library_docs(('sklearn','scipy'))]
 words = ' '.join(docs).split()
@@ -68,6 +86,7 @@ cases = dict(shuffled=(dict(mature, lexical_start=False),['Shuffle'],['guesses n
     words=(dict(short, corpus='words'),[],['no order in the text']), noise=(dict(short, corpus='noise'),[],['no order in the text']),
     few=(dict(short, corpus='few', steps=400, vocab_size=500),[],['data repeats']), again=(dict(short, corpus='again'),[],['data repeats']),
     tell=(short,['Tell'],['labels are given away']), no_rate=(short,['NoRate'],['a tower is not trained']),
+    other_ids=(short,['OtherIds'],['vocabulary and ids disagree']), padding=(dict(short, steps=300, eval_every=100),['AllIsText'],['padding in the loss']),
     masks=(dict(short, mask_prob=.9),[],['unusual share of masks']), vocabulary=(dict(short, vocab_size=100),[],['characters instead of words']))
 if wikipedia.exists(): cases['healthy'] = (dict(settled, corpus=str(wikipedia)),[],[])
 

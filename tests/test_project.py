@@ -71,8 +71,9 @@ def test_packages(tmp_path):
     run('-m','pip','wheel','-q','--no-deps','--no-build-isolation','--no-index','-w',str(tmp_path),str(source), cwd=tmp_path)
     names = zipfile.ZipFile(next(tmp_path.glob('*.whl'))).namelist()
     modules = {p.relative_to(root).as_posix() for p in (root/'electra_nb').rglob('*.py')}
+    templates = {p.relative_to(root).as_posix() for p in (root/'electra_nb'/'lab'/'reports'/'templates').iterdir()}
     inside = {n for n in names if '.dist-info/' not in n}
-    assert inside==modules|{f'electra_nb/{f}' for f in ('py.typed','__init__.pyi','help.json')}
+    assert inside==modules|{f'electra_nb/{f}' for f in ('py.typed','__init__.pyi','help.json')}|templates
     assert any(n.endswith('licenses/LICENSE') or n.endswith('.dist-info/LICENSE') for n in names)
 
 def test_readme_links():

@@ -7,8 +7,6 @@ __all__ = ['watchers', 'cli']
 
 # %% ../../nbs/lab/02_register.ipynb #e5fd7cc4
 from dataclasses import replace
-from .planning.plan import dry_run_of
-from .planning.clock import fit_deadline
 from .reports.text_facts import WatchText
 from .planning.clock import fit_deadline
 from .planning.plan import dry_run_of, plan

@@ -9,7 +9,7 @@ __all__ = ['meanings', 'plain', 'hub_results', 'hub_datasets', 'card_metadata', 
 import re
 from ...core.messages import duration
 from .doctor import diagnose
-from .elements import add_filter, render, templates
+from .elements import add_filter, render
 from .run_folder import RunFolder, changed_settings, run_facts
 from ...text.corpus import corpora
 from huggingface_hub import EvalResult, ModelCardData
@@ -31,9 +31,7 @@ def hub_results(run:RunFolder, task:str) -> list: # of `EvalResult`
         for label,key,kind in found if kind]
 
 # %% ../../../nbs/lab/reports/07_card.ipynb #7abad564
-def hub_datasets(
-    corpus:str, # name in the run folder
-) -> list: # names; None: the text is not from the hub, or not known to be
+def hub_datasets(corpus:str) -> list: # names; None: the text is not from the hub, or not known to be
     "The data sets that a corpus was read from."
     def sources(name):
         source = corpora.get(name, (name,))[0]
@@ -44,8 +42,8 @@ def card_metadata(run:RunFolder) -> ModelCardData:
     "What the hub reads."
     task = 'fill-mask' if run.objective.mlm_tower else 'feature-extraction'
     tags = ['electra',run.objective.description.replace(' ', '-'),'pretraining','electra_nb']
-    return ModelCardData(language='en' if run.corpus=='builtin' else None, license='unknown', library_name='transformers', pipeline_tag=task,
-        datasets=hub_datasets(run.corpus), tags=tags, model_name=run.name, eval_results=hub_results(run, task) or None)
+    return ModelCardData(language='en' if run.corpus=='builtin' else None, license='unknown', library_name='transformers',
+        pipeline_tag=task, datasets=hub_datasets(run.corpus), tags=tags, model_name=run.name, eval_results=hub_results(run, task) or None)
 
 # %% ../../../nbs/lab/reports/07_card.ipynb #14efd2a5
 meanings = dict(mask_accuracy='how often its likeliest word for a hidden one is the true one',
@@ -58,92 +56,6 @@ def result_rows(run:RunFolder) -> list: # label, value, meaning
     "The figures that the objective puts first."
     means,v = {**meanings, **run.objective.meanings},run.metrics
     return [(label, f'{v[key]:.4f}', means.get(key, '')) for label,key in run.objective.headline_metrics.items() if key in v]
-
-# %% ../../../nbs/lab/reports/07_card.ipynb #7241f6ca
-templates['card.md'] = '''---
-{{ metadata }}
----
-
-# Text encoder, size `{{ run.size }}`, pre-trained on *{{ run.corpus|plain }}* by {{ run.objective.description }}
-
-Its architecture is that of ELECTRA (Clark et al., 2020); it was trained with electra_nb {{ run.info.versions.electra_nb }}.
-It has {{ run.recipe.model.n_layers }} layers of {{ run.recipe.model.hidden_size }} units and a vocabulary of {{ vocabulary }} pieces of words.
-`{{ encoder }}/` is the encoder: with a head for a task it is fine-tuned on labelled texts.
-{% if fills %}`{{ fills }}/` guesses hidden words.{% endif %}
-
-
-## How to use it
-
-```python
-from transformers import AutoModel, AutoModelForSequenceClassification, AutoTokenizer{% if fills %}, pipeline{% endif %}
-
-
-tokenizer = AutoTokenizer.from_pretrained('{{ encoder }}')
-encoder = AutoModel.from_pretrained('{{ encoder }}')
-vectors = encoder(**tokenizer('A text.', return_tensors='pt')).last_hidden_state
-
-classifier = AutoModelForSequenceClassification.from_pretrained('{{ encoder }}', num_labels=2) # to be fine-tuned
-{% if fills %}
-
-pipeline('fill-mask', '{{ fills }}')('The {{ mask }} is here.')
-{% endif %}
-```
-
-These are folders beside this page. From the hub: `AutoModel.from_pretrained('user/name', subfolder='{{ encoder }}')`.
-
-## What it was trained on, and how
-
-Its text is *{{ run.corpus|plain }}*, of which it has read {{ millions }} million tokens. It was trained for {{ '{:,}'.format(run.step) }} steps
-with batches of {{ run.settings.bs }} rows of at most {{ run.settings.max_len }} tokens, by Adam with a learning rate of up to
-{{ '{:g}'.format(run.settings.lr) }}, on {{ run.data.get('device', 'CPU')|plain }}; this took {{ took }}.
-
-| | |
-|---|---|
-{% for values in facts.values() %}{% for k,v in values.items() %}
-| {{ k|plain }} | {{ v|plain }} |
-{% endfor %}{% endfor %}
-
-Constants that differ from the size's own recipe: {% for k,(own,_) in changed.items() %}`{{ k }}={{ own }}`{{ ', ' if not loop.last }}
-{%- else %}none{% endfor %}.
-
-## How good it is
-
-{% if run.metrics %}
-On held-out documents of the same corpus, after {{ '{:,}'.format(run.metrics.step) }} steps:
-
-| figure | value | meaning |
-|---|---|---|
-{% for row in results %}
-| {{ row|map('plain')|join(' | ') }} |
-{% endfor %}
-
-The diagnosis of the run: {{ diagnosis.verdict()|plain }}
-
-<details><summary>All metrics</summary>
-
-| metric | value |
-|---|---|
-{% for k,v in run.metrics.items() if k!='step' %}
-| {{ k|plain }} | {{ '%.4f'|format(v) }} |
-{% endfor %}
-
-</details>
-{% else %}
-It was never evaluated.
-{% endif %}
-
-## Limits
-
-- It knows the language and the subjects of *{{ run.corpus|plain }}*, and repeats the errors and prejudices of that text.
-- It was not fine-tuned and not tested on any task. It makes vectors of texts; it does not write texts.
-- It reads {{ run.recipe.model.max_positions }} tokens at most; it was trained on rows of {{ run.settings.max_len }}.
-- It has read {{ millions }} million tokens. The smallest model of the paper has read about 16,000 million.
-- Its licence is not chosen yet (`license: unknown` above): choose one that the licence of the text allows.
-
-## Citation
-
-K. Clark, M.-T. Luong, Q. V. Le, C. D. Manning. ELECTRA: Pre-training Text Encoders as Discriminators Rather Than Generators. ICLR 2020.
-'''
 
 # %% ../../../nbs/lab/reports/07_card.ipynb #bc5f2f03
 def model_card(

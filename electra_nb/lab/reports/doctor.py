@@ -25,9 +25,7 @@ class Problem:
     def __str__(self): return f'{self.name}: {self.evidence}. What to do: {self.advice}.'
 
 # %% ../../../nbs/lab/reports/03_doctor.ipynb #f399de4b
-def find_problems(
-    run:RunFolder,
-) -> list: # of `Problem`, each name once
+def find_problems(run:RunFolder) -> list: # of `Problem`, each name once
     "Ask every rule that fits."
     wanted = run.objective.rules
     known = {**run.settings, **run.metrics}

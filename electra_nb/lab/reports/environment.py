@@ -16,9 +16,7 @@ from pathlib import Path
 # %% ../../../nbs/lab/reports/09_environment.ipynb #0b4430e0
 libraries = ('torch','transformers','tokenizers','datasets','accelerate','safetensors','fastai','fastcore','numpy','pandas')
 
-def library_version(
-    name:str, # as on PyPI
-) -> str:
+def library_version(name:str) -> str: # as on PyPI
     "The installed version, or that there is none."
     try: return version(name)
     except PackageNotFoundError: return 'not installed'
@@ -50,9 +48,7 @@ def machine() -> dict: # name -> words
 # %% ../../../nbs/lab/reports/09_environment.ipynb #8e4399bf
 def _harmless(value): return '(left out)' if isinstance(value, str) and ('/' in value or '\\' in value) else value
 
-def run_settings(
-    run:str, # run folder
-) -> dict: # name -> words
+def run_settings(run:str) -> dict: # name -> words
     "What makes a run different from its size."
     import electra_nb.lab.register # only here: these import all of the training
     from electra_nb.recipe import recipes, stored_recipe

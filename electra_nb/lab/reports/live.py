@@ -29,9 +29,7 @@ def live_table(
     return pd.DataFrame(rows, columns=list(tiles)).dropna(axis=1, how='all')
 
 # %% ../../../nbs/lab/reports/10_live.ipynb #eb0a6bda
-def live_page(
-    run:str, # run folder
-) -> str: # HTML; empty before the first evaluation
+def live_page(run:str) -> str: # HTML; empty before the first evaluation
     "Table and curves of a run as it is now."
     table,curves = live_table(run),Path(run)/'curves.png'
     if not len(table): return ''

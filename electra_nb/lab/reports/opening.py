@@ -30,13 +30,15 @@ def run_rows(
     cache:str=None, # folder of prepared data; None: as in `pretrain`
 ) -> tuple: # training and validation `Examples`
     "The rows that a run has read."
-    if corpus is None:
-        path = examples_folder(info['corpus_fingerprint'], tok, recipe.packing, cache)
-        if path.exists(): return Examples(path, 'train'),Examples(path, 'valid')
-        raise ValueError(f"the rows of {info['corpus']} are not in the cache any more: pass corpus=, the text of the run, "
-            "so that they are prepared again")
-    found = get_corpus(corpus)
+    path = examples_folder(info['corpus_fingerprint'], tok, recipe.packing, cache)
+    if corpus is None and path.exists(): return Examples(path, 'train'),Examples(path, 'valid')
+    if corpus is None and info['corpus']!='builtin':
+        raise ValueError(f"the rows of {info['corpus']} are not in the cache of this machine: pass corpus=, the text of the run, so that "
+            "they are prepared again; without it, load a tower alone, by AutoModel.from_pretrained and its folder in that of the run")
+    found = get_corpus(corpus) # None: the built-in text
     if found.fingerprint==info['corpus_fingerprint']: return build_examples(found, tok, recipe.packing, cache)
+    if corpus is None: raise ValueError("the built-in text is made of the libraries that are installed, and those are others than on the "
+        "machine of the run: load a tower alone, by AutoModel.from_pretrained and its folder in that of the run")
     raise ValueError(f"corpus={str(corpus)[:60]!r} is another text than that of the run ({info['corpus']}): pass the same, unchanged")
 
 # %% ../../../nbs/lab/reports/11_opening.ipynb #2a692b79

@@ -11,7 +11,7 @@ from datetime import date
 from ...core.files import atomic_file
 from ...core.messages import duration, logger
 from .doctor import diagnose
-from .elements import ink, render, svg, templates, thin
+from .elements import ink, render, svg, thin
 from .run_folder import RunFolder, changed_settings, metric_words, run_facts, used_settings
 from .samples import sample_values
 from ...objectives.contract import Curve, Panel, draw, probe_panels
@@ -59,39 +59,8 @@ def go_on_code(run:RunFolder) -> str:
     return (f'from electra_nb import pretrain, finetune\n\npretrain({run.size!r}{corpus}, out={run.name!r}{changes})  # goes on\n'
         f"finetune({run.name!r}, data='labels.csv', runs=5)")
 
-# %% ../../../nbs/lab/reports/06_pages.ipynb #93944592
-templates['run.html'] = '''{% extends 'page.html' %}{% block body %}
-<p class="faint">Pre-trained on {{ run.corpus }} by {{ run.objective.description }}</p>
-{{ parts.tiles(figures) }}
-{% set state = run.state[0] %}
-{% call parts.note('bad' if state=='crashed' else '') %}
-{{ run.state_words }}{% if state=='going' %} Write the report again to see more.{% endif %}{% endcall %}
-{% if run.n_torn %}{% call parts.note('bad') %}{{ run.n_torn }} line(s) of log.jsonl are torn or no lines of a log, and are left out here; the
-curves may have gaps.{% endcall %}{% endif %}
-{% for problem in diagnosis %}{% call parts.note('bad') %}<b>{{ problem.name|capitalize }}</b><p>{{ problem.evidence }}.</p>
-<p><b>What to do: </b>{{ problem.advice }}.</p>{% endcall %}
-{% else %}{% set verdict = diagnosis.verdict() %}
-{% call parts.note('good' if verdict.startswith('healthy') else '') %}<b>Diagnosis: </b>{{ verdict }}{% endcall %}{% endfor %}
-<section><h2>Curves</h2>
-{% if curves %}{{ parts.figures(curves) }}{% else %}<p>There are no curves yet: the first line of the log is still to come.</p>{% endif %}</section>
-{% if texts %}<section><h2>The same texts, as training went on</h2>{% include 'samples.html' %}</section>{% endif %}
-<div class="columns"><section><h2>Recipe</h2>
-{% if changed %}{{ parts.table(['constant','this run',run.size], changed) }}{% else %}<p>That of the size {{ run.size }}, unchanged.</p>{% endif %}
-{% call parts.folded('All constants') %}{{ parts.rows(settings) }}{% endcall %}
-{% if metrics %}{% call parts.folded('All metrics at step {:,}'.format(run.metrics.step)) %}
-{{ parts.table(['figure','value','in log.jsonl'], metrics) }}{% endcall %}{% endif %}
-{% for f in rate %}{{ parts.figure(f) }}{% endfor %}</section>
-{% for heading,values in facts.items() %}<section><h2>{{ heading }}</h2>{{ parts.rows(values.items()) }}
-{% if loop.last %}{% for f in speed %}{{ parts.figure(f) }}{% endfor %}{% endif %}</section>{% endfor %}</div>
-<section><h2>How to load it, and to go on</h2>{% for code in codes %}<pre><code>{{ code }}</code></pre>{% endfor %}
-<p class="faint">Paths are relative to the folder in which the run folder lies.</p></section>
-<footer><small>Written by electra_nb on {{ today }}</small></footer>{% endblock %}
-'''
-
 # %% ../../../nbs/lab/reports/06_pages.ipynb #1b8de732
-def run_page(
-    folder:str, # run folder
-) -> str: # HTML
+def run_page(folder:str) -> str: # HTML
     "The report of a pre-training."
     run = RunFolder(folder)
     v,words = run.metrics,metric_words(run)
@@ -105,9 +74,7 @@ def run_page(
         metrics=[(words[k], f'{v[k]:.4f}', k) for k in words], codes=[*load,go_on_code(run)], today=date.today(), **sample_values(run))
 
 # %% ../../../nbs/lab/reports/06_pages.ipynb #51b40c50
-def save_run_report(
-    folder:str, # run folder
-) -> None:
+def save_run_report(folder:str) -> None: # run folder
     "Write `report.html`; a report that cannot be written is no reason to fail."
     try: atomic_file(Path(folder)/'report.html', run_page(folder))
     except Exception as e: logger.warning(f'report.html could not be written ({type(e).__name__}: {e}); electra_report writes it again')

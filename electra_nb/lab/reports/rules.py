@@ -56,7 +56,8 @@ def _misfit(run, v):
     if unknown>.05: return f"{unknown:.0%} of the tokens are [UNK]"
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #a7c1e002
-@rule('vocabulary and ids disagree', 'pass the tokenizer that belongs to the ids, and prepare training and held-out text with the same one', 'unigram_loss')
+@rule('vocabulary and ids disagree', 'pass the tokenizer that belongs to the ids, and prepare training and held-out text with the same one',
+    'unigram_loss')
 def _other_ids(run, v):
     uniform = math.log(run.data.get('vocabulary', 1e9))
     if v['unigram_loss']<=uniform: return
@@ -113,9 +114,7 @@ def _padding(run, v):
     if diluted: return f"in {diluted:.0%} of the batches the discriminator's loss is a mean over padding too"
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #a7c1e005
-def share_of_text(
-    run:RunFolder,
-) -> tuple: # share of the ids that were read as tokens, 0 to 1, and its error by rounding; both 0 without lines
+def share_of_text(run:RunFolder) -> tuple:
     "How much of the batches was text, as counted in training."
     lines = [line for line in run.train if 'tokens_per_s' in line and 'seconds' in line]
     pairs = list(zip(lines, lines[1:]))
@@ -249,15 +248,11 @@ def is_mature(run:RunFolder, *towers:str) -> bool:
     return is_settled(run) and run.tokens*steps>=needed_tokens(run, steps)*run.step
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #b2893d4b
-def only_frequencies(
-    v:dict, # metrics
-) -> bool:
+def only_frequencies(v:dict) -> bool: # metrics
     "Does the generator know nothing but how frequent words are?"
     return 'mask_loss' in v and v['mask_loss']>v['unigram_loss']-.2
 
-def only_share(
-    v:dict, # metrics
-) -> bool:
+def only_share(v:dict) -> bool: # metrics
     "Does the discriminator know nothing but how many tokens are replaced?"
     known = 'disc_loss' in v and 'disc_auc' in v and 'unigram_auc' in v # no area where nothing was replaced
     return known and v['disc_loss']>.985*v['disc_floor'] and v['disc_auc']<=.55 and v['unigram_auc']<=.56
@@ -284,9 +279,7 @@ def _always_differ(run, v):
     return f"the sample equals the original in {found:.2%} of the cases, where the generator's probabilities promise {expected:.2%}"
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #0ad982a6
-def more_than_promised(
-    v:dict, # metrics
-) -> bool:
+def more_than_promised(v:dict) -> bool: # metrics
     "Are samples right so often that they cannot have been drawn from the generator's probabilities?"
     expected,found = v['expected_accuracy'],v['sampled_accuracy']
     return found>1.2*expected and binom.sf(found*v['slots']-.5, v['slots'], expected).item()<1e-7
@@ -412,9 +405,7 @@ def _far_below(run, v):
         return f"{name}={lr:g} is a {usual/lr:.0f}th of that of the recipe {run.size!r}, and nothing is learned"
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #aeb2d466
-def unusual_settings(
-    run:RunFolder,
-) -> list: # their names
+def unusual_settings(run:RunFolder) -> list: # their names
     "Settings that hinder learning where they are far from those of the size's recipe."
     usual = recipes[run.size].flat()
     def far(k):

@@ -24,16 +24,12 @@ def is_number(x) -> bool:
     "Is it a finite number?"
     return isinstance(x, (int,float)) and not isinstance(x, bool) and math.isfinite(x)
 
-def numbers(
-    values:dict, # such as a line of the log
-) -> dict: # the same without what is no number
+def numbers(values:dict) -> dict: # the same without what is no number
     "The finite numbers of a dictionary."
     return {k:v for k,v in values.items() if is_number(v)}
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #eae49cd1
-def read_run_info(
-    path:str, # run folder
-) -> dict: # content of recipe.json
+def read_run_info(path:str) -> dict: # content of recipe.json
     "Read what a run is; refuse a folder that holds none."
     path = Path(path).expanduser()
     if not path.is_dir(): raise FileNotFoundError(f"no run folder {str(path)!r}")
@@ -143,9 +139,7 @@ def flops(self:RunFolder) -> int:
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #edcab519
 @patch
-def points(self:RunFolder,
-    curve:Curve,
-) -> list: # (step, value)
+def points(self:RunFolder, curve:Curve) -> list: # (step, value)
     "The points of a curve."
     lines = self.train if curve.kind=='train' else self.valid
     return [(l['step'],l[curve.key]) for l in lines if curve.key in l]
@@ -165,7 +159,8 @@ def used_settings(run:RunFolder) -> list: # pairs of name and value
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #0ae3e530
 _shares = dict(cut_off='cut off, since it did not fit into a row', padding='padding in the rows', unk='unknown tokens, [UNK]',
-    one_segment='rows of one segment', framed='rows that begin with [CLS] and end with [SEP]', single_letters='words and pieces that are single letters',
+    one_segment='rows of one segment', framed='rows that begin with [CLS] and end with [SEP]',
+    single_letters='words and pieces that are single letters',
     different_rows='different rows', repeated_spans='spans of the text that repeat', held_out_seen='held-out spans that were trained on',
     held_out='share that is held out')
 _counts = dict(tokens='tokens of the text', epochs='how often the text is read', vocabulary='tokens of the vocabulary',
@@ -182,16 +177,15 @@ def text_facts(run:RunFolder) -> dict: # words -> value
 def run_facts(run:RunFolder) -> dict: # heading -> words -> value
     "What is known about text, time and machine."
     speeds = [line['tokens_per_s'] for line in run.train if 'tokens_per_s' in line]
-    machine = {'steps':f'{run.step:,}', 'time of training':duration(run.seconds), 'throughput':f'{fmean(speeds):,.0f} tokens/s' if speeds else None,
+    throughput = f'{fmean(speeds):,.0f} tokens/s' if speeds else None
+    machine = {'steps':f'{run.step:,}', 'time of training':duration(run.seconds), 'throughput':throughput,
         'tokens read':f'{run.tokens:,.0f}', 'floating-point operations':f'{run.flops:.3g}', 'device':run.data.get('device')}
     text = {'corpus':run.corpus, **text_facts(run), 'corpus fingerprint':run.info.get('corpus_fingerprint')}
     facts = {'Text':text, 'Time and machine':{**machine, **(run.info.get('versions') or {})}}
     return {heading:{k:v for k,v in values.items() if v is not None} for heading,values in facts.items()}
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #c1a30012
-def metric_words(
-    run:RunFolder,
-) -> dict: # metric of the last evaluation -> words
+def metric_words(run:RunFolder) -> dict: # metric of the last evaluation -> words
     "What the metrics are called where people read them."
     curves = [(c.key, f'{p.title}: {c.label}') for p in (*run.objective.panels,*probe_panels) for c in p.curves if c.kind!='train']
     labels = {key:label for label,key in {**run.objective.headline_metrics, **probe_tiles}.items()}

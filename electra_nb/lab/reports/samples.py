@@ -10,7 +10,6 @@ __all__ = ['sample_line', 'KeepSamples', 'last_step', 'read_samples', 'sample_ro
 import json, torch
 from ...core.files import atomic_file, explain_oserror
 from ...objectives.show import look
-from .elements import templates
 from .run_folder import RunFolder
 from ...training.checkpoints import fork_rng
 from ...training.log import read_log
@@ -112,19 +111,6 @@ def best_example(
     return dict(found=words[j], original=original[j], before=words[max(0, j-n):j], after=words[j+1:j+1+n])
 
 # %% ../../../nbs/lab/reports/05_samples.ipynb #11c17a01
-templates['samples.html'] = '''
-{% if example %}<p>{{ parts.words(example.before, example.before|length*[none]) }} <mark class="detected">{{ example.found }}</mark>
-{{ parts.words(example.after, example.after|length*[none]) }}<br><small>
-{%- if example.found==example.original %}The hidden word was guessed rightly.
-{%- else %}The model noticed this word; the text has <b>{{ example.original }}</b>.{% endif %}</small></p>{% endif %}
-{% if hides %}<p class="faint">Five underscores are gaps{% if kept %}; {{ '%.0f'|format(100*kept) }}% of the words to be guessed stay in view{% endif %}.</p>{% endif %}
-<p><span class="faint">Marked words were {{ 'guessed' if hides else 'drawn' }}:</span>
-{% for kind,words in legend.items() %}<mark class="{{ kind }}">{{ words }}</mark> {% endfor %}</p>
-{% for text in texts %}<div class="text"><table>
-{% for name,words,kinds in text %}<tr><th>{{ name }}</th><td>{{ parts.words(words, kinds) }}</td></tr>{% endfor %}
-</table></div>{% endfor %}
-'''
-
 def sample_values(run:RunFolder) -> dict: # for the template
     "The samples of a run as the page shows them."
     lines,hides = read_samples(run),run.objective.uses_mask_token

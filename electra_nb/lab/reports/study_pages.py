@@ -12,7 +12,7 @@ from datetime import date
 from ...commands import Command
 from ...core.messages import logger
 from ...core.files import atomic_file, read_json
-from .elements import render, svg, templates
+from .elements import render, svg
 from .pages import run_page
 from .run_folder import newest_folder
 from ..study.statistics import compare, groups, paper_table, plot_scores, summarize
@@ -25,7 +25,8 @@ from pathlib import Path
 
 # %% ../../../nbs/lab/reports/12_study_pages.ipynb #c8474a92
 _summary_words = dict(task='task', start='start', metric='metric', runs='runs', median='median', mean='mean', sd='±', best='best',
-    interval='mean, 95 % interval', covers='covers', test='median on test rows', best_test='test rows, best run', guess='guessing', also='also')
+    interval='mean, 95 % interval', covers='covers', test='median on test rows', best_test='test rows, best run',
+    guess='guessing', also='also')
 _compare_words = dict(task='task', runs_a='runs, pre-trained', runs_b='runs, random', mean_a='mean, pre-trained', mean_b='mean, random',
     difference='difference', interval='95 % interval', p='p', covers='covers', note='note')
 
@@ -39,7 +40,7 @@ def in_words(
 ) -> tuple: # headings, lines
     "A data frame as a table of a page."
     if 'low' in df: df = df.assign(interval=[f'{a:.1f} to {b:.1f}' if a==a else '' for a,b in zip(df.low, df.high)])
-    if 'p_adjusted' in df: df = df.assign(p=['< 0.001' if p<.001 else p for p in df.p_adjusted])
+    if 'p_adjusted' in df: df = df.assign(p=['<0.001' if p<.001 else p for p in df.p_adjusted])
     shown = [k for k in words if k in df and (df[k].notna() & (df[k]!='')).any()]
     return [words[k] for k in shown],[[_cell(x) for x in line] for line in df[shown].itertuples(index=False)]
 
@@ -53,9 +54,7 @@ def compared_starts(
     try: return compare(started(False), started(True), ('pre-trained','random'), (folder,folder))
     except ValueError: return None
 
-def gain_sentence(
-    r:dict, # a row of `compared_starts`
-) -> str:
+def gain_sentence(r:dict) -> str: # a row of `compared_starts`
     "What pre-training adds on a task."
     if r['p']!=r['p']: return f"{r['task']}: what pre-training adds is {r['note']}."
     size = f"{r['difference']:+.1f} points"
@@ -66,38 +65,15 @@ def gain_sentence(
 # %% ../../../nbs/lab/reports/12_study_pages.ipynb #7d41f794
 _failures = dict(constant='gave the same answer for every text', diverged='diverged: its loss was not a finite number')
 
-def failure_sentence(
-    r:dict, # a failed line of the ledger
-) -> str:
+def failure_sentence(r:dict) -> str: # a failed line of the ledger
     "How a run failed."
     return f"{r['task']}, {r['start']}, seed {r['seed']} {_failures.get(r['failure'], r['failure'])}."
 
-def score_figures(
-    lines:list, # of the ledger
-) -> list: # of title, svg and caption
+def score_figures(lines:list) -> list: # of title, svg and caption
     "A picture of each task: every run is a dot."
     tasks = list(dict.fromkeys(r['task'] for r in lines))
     def draw(task): return lambda: plot_scores([r for r in lines if r['task']==task])
     return [dict(title='', svg=svg(draw(task), f'task{i}'), caption='') for i,task in enumerate(tasks)]
-
-# %% ../../../nbs/lab/reports/12_study_pages.ipynb #673e6899
-templates['study.html'] = '''{% extends 'page.html' %}{% block body %}{% if not lines %}{% call parts.note() -%}
-No run has ended yet; each will be a line of results.jsonl.{% endcall %}{% else %}
-<p class="faint">{{ lines|length }} run{{ 's' if lines|length>1 }} on {{ n_tasks }} task{{ 's' if n_tasks>1 }}; the dev score of each run
-is a dot, the median a bar, guessing the dotted line</p>
-{{ parts.tiles(medians) }}
-{% if gains %}{% call parts.note() %}{% for words in gains %}<p>{{ words }}</p>{% endfor %}{% endcall %}{% endif %}
-{% if failures %}{% call parts.note('bad') %}{% for words in failures %}<p>{{ words }}</p>{% endfor %}{% endcall %}{% endif %}
-<section><h2>Every run</h2>{{ parts.figures(figures) }}</section>
-{% for title,(head,table) in tables.items() %}<section><h2>{{ title }}</h2>{{ parts.table(head, table) }}</section>{% endfor %}
-<div class="columns"><section><h2>Constants</h2>{% if changed %}{{ parts.rows(changed) }}{% else %}<p>The usual ones.</p>{% endif %}
-{% call parts.folded('All constants') %}{{ parts.rows(constants) }}{% endcall %}</section>
-<section><h2>Runs</h2>{% call parts.folded('The ledger, {} lines'.format(lines|length)) %}{{ parts.table(*ledger) }}{% endcall %}</section>
-<section><h2>Time and machine</h2>{{ parts.rows(machine) }}</section></div>
-<section><h2>How to use it</h2><pre><code>{{ code }}</code></pre></section>
-<footer><small>Written by electra_nb on {{ today }}</small></footer>{% endif %}{% endblock %}
-'''
-
 
 # %% ../../../nbs/lab/reports/12_study_pages.ipynb #9569348a
 def study_tables(
@@ -113,9 +89,7 @@ def study_tables(
     return {**tables, 'Beside published figures':in_words(published.rename_axis('').reset_index(), {'':'', **{k:k for k in published}})}
 
 # %% ../../../nbs/lab/reports/12_study_pages.ipynb #cfb656d5
-def use_lines(
-    folder:Path, # of a study
-) -> str: # Python
+def use_lines(folder:Path) -> str: # Python
     "How to use the models of a study."
     saved = [(p.parent,*saved_task(p.parent)) for p in sorted(folder.glob('models/[!.]*/task.json'))]
     by_task = {name:(path,kind_of(task),cfg) for path,name,task,cfg in saved}
@@ -125,16 +99,15 @@ def use_lines(
     return '\n'.join([*lines,'','# or with the folder of a model alone',*dict.fromkeys(own)])
 
 # %% ../../../nbs/lab/reports/12_study_pages.ipynb #08da0ebd
-def study_page(
-    folder:str, # made by `finetune`
-) -> str: # HTML
+def study_page(folder:str) -> str: # HTML
     "The report of a study."
     folder = Path(folder)
     study,lines = read_json(folder/'study.json', ('model',)),read_ledger(folder)
     title = f"Fine-tuning of {study['model']}"
     if not lines: return render('study.html', title=title, lines=[])
     summary,compared = summarize(lines, folder),compared_starts(lines, folder)
-    medians = [(f"{r['task']}, {r['start']}: median {r['metric']}", f"{r['median']:.1f}") for r in summary.to_dict('records') if r['median']==r['median']]
+    scored = summary[summary['median'].notna()].to_dict('records')
+    medians = [(f"{r['task']}, {r['start']}: median {r['metric']}", f"{r['median']:.1f}") for r in scored]
     own,usual,last = study.get('recipe') or {},flat_settings(FinetuneConfig()),lines[-1]
     for kind in kinds.values(): usual.update(settings(kind.settings()))
     ledger = pd.DataFrame(lines).reindex(columns=['task','start','seed','score','failure','steps','seconds'])
@@ -148,9 +121,7 @@ def study_page(
         ledger=in_words(ledger, {k:k for k in ledger}), machine=machine.items(), code=use_lines(folder), today=date.today())
 
 # %% ../../../nbs/lab/reports/12_study_pages.ipynb #c1a30042
-def save_study_report(
-    folder:str, # made by `finetune`
-) -> None:
+def save_study_report(folder:str) -> None: # made by `finetune`
     "Write `report.html`; a report that cannot be written is no reason to fail."
     try: atomic_file(Path(folder)/'report.html', study_page(folder))
     except Exception as e: logger.warning(f'report.html could not be written ({type(e).__name__}: {e}); electra_report writes it again')

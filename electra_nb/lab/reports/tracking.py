@@ -31,7 +31,8 @@ def _check_tracker(t):
     name,known = t if isinstance(t, str) else getattr(t, 'name', None),LOGGER_TYPE_TO_CLASS
     closed = ' (its service closed in March 2026)' if name=='neptune' else ''
     if not (isinstance(t, GeneralTracker) or name in known):
-        raise ValueError(f"log_with={t!r} is no tracker{closed}: choose {', '.join(map(repr, known))}, or pass a GeneralTracker of accelerate")
+        raise ValueError(f"log_with={t!r} is no tracker{closed}: choose {', '.join(map(repr, known))}, or pass a GeneralTracker of "
+            "accelerate")
     install = f'electra_nb[{name}]' if name in extras else name
     if t is name and name in LoggerType.list() and not find_spec(name):
         raise ValueError(f"log_with={name!r}: the package is not installed. pip install {install}, or leave this tracker out")
@@ -83,17 +84,13 @@ def visit(
         for k in new: os.environ.pop(k, None)
 
 # %% ../../../nbs/lab/reports/13_tracking.ipynb #2f283dec
-def flat_line(
-    line:dict, # of `log.jsonl`
-) -> dict: # name -> number
+def flat_line(line:dict) -> dict: # name -> number
     "The numbers of a line under the names that trackers show."
     part,values = ('valid',line['valid']) if 'valid' in line else ('train',line)
     return {f'{part}/{k}':v for k,v in numbers(values).items() if k!='step'}
 
 # %% ../../../nbs/lab/reports/13_tracking.ipynb #b8a1734a
-def read_sent(
-    path:str, # `sent.jsonl`; need not exist
-) -> tuple: # tracker -> id of its run; tracker -> (step, is it an evaluation?) of the last line
+def read_sent(path:str) -> tuple: # tracker -> id of its run; tracker -> (step, is it an evaluation?) of the last line
     "What earlier sessions have sent."
     ids,sent = {},{}
     for line in filter(None, read_objects(path)):
