@@ -11,9 +11,8 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from ...model.families import rtd_logits
 from ...model.towers import ModelConfig, tower_configs, get_models
-from ...objectives.masking import share_done
+from ...objectives.masking import share_done, n_slots
 from ...objectives.contract import encoder_flops, verdict_flops, vocabulary_flops
-from ...objectives.masking import n_slots
 from ...objectives.rtd import RTD, RTDModel, RTDOutput
 from ...core.settings import Settings
 from fastai.callback.core import Callback

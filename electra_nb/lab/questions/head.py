@@ -16,6 +16,7 @@ from ...glue.head import dense, encode_rows
 from functools import cache
 from torch import Tensor, nn
 from transformers import ElectraConfig, ElectraForQuestionAnswering, ElectraModel, PreTrainedModel
+from ...model.families import families
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #d6a8e843
 @dataclass(frozen=True)
@@ -172,6 +173,8 @@ def plain_twin(
 class AnswersConfig(ElectraConfig):
     "The settings of an encoder whose head transformers does not have."
     model_type = 'electra_answers'
+
+families.setdefault(AnswersConfig.model_type, families['electra'])
 
 def folder_twin(
     model:Reader,

@@ -35,7 +35,7 @@ def hub_datasets(corpus:str) -> list: # names; None: the text is not from the hu
     "The data sets that a corpus was read from."
     def sources(name):
         source = corpora.get(name, (name,))[0]
-        return [s for part in source for s in sources(part)] if isinstance(source, list) else [source.partition(':')[0]]
+        return [s for part in source for s in sources(part)] if isinstance(source, dict) else [source.partition(':')[0]]
     return [s for name in corpus.split('+') for s in sources(name) if '/' in s] or None
 
 def card_metadata(run:RunFolder) -> ModelCardData:

@@ -67,7 +67,7 @@ def run_objective(
 
 def _no_tower(objective, by):
     "Why a tower cannot score, and what can."
-    if by=='discriminator' and getattr(objective.loss, 'disc_tokens', 'all')=='masked':
+    if by=='discriminator' and getattr(getattr(objective, 'loss', None), 'disc_tokens', 'all')=='masked':
         return ("whose discriminator was asked about masked tokens only (disc_tokens='masked') and calls nearly all others replaced: "
             "score by='generator'")
     return f"and has no {by}: leave by= out to score with what it has"
