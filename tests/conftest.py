@@ -2,3 +2,5 @@
 import os
 
 os.environ.setdefault('OMP_NUM_THREADS', '1') # read when torch is loaded, and by the processes that tests start
+
+import electra_nb.lab.register # the tests use the package as its users do, with the lab
