@@ -2155,6 +2155,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                          'electra_nb/lab/study/runs.py'),
                                            'electra_nb.lab.study.runs._submit': ( 'lab/study/runs.html#_submit',
                                                                                   'electra_nb/lab/study/runs.py'),
+                                           'electra_nb.lab.study.runs._tables': ( 'lab/study/runs.html#_tables',
+                                                                                  'electra_nb/lab/study/runs.py'),
                                            'electra_nb.lab.study.runs._task_config': ( 'lab/study/runs.html#_task_config',
                                                                                        'electra_nb/lab/study/runs.py'),
                                            'electra_nb.lab.study.runs._task_sentence': ( 'lab/study/runs.html#_task_sentence',

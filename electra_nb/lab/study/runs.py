@@ -7,7 +7,7 @@ __all__ = ['Job', 'Work', 'starting_encoder', 'extra_rows', 'ledger_line', 'do_j
            'make_work', 'keep_run', 'run_task', 'study_session', 'log_summary', 'answer_tests', 'closing_words']
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #34572b73
-import joblib, math, os, shutil, signal, time, torch
+import joblib, math, os, shutil, signal, sys, time, torch
 from collections import deque, namedtuple
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
@@ -24,6 +24,7 @@ from .folder import append_line, best_seeds, check_rows, open_study, prune_model
 from .statistics import gain_sentence
 from .study import saved_task, Study, write_answers
 from ...training.folder import versions
+from importlib import import_module
 from itertools import islice
 from joblib.externals.loky import ProcessPoolExecutor
 from multiprocessing.resource_tracker import ensure_running
@@ -130,7 +131,10 @@ def _end_with(parent):
     while os.getppid()==parent: time.sleep(.5)
     os._exit(1)
 
-def _start_process(parent, n_threads):
+def _tables(): return [m for m in ('electra_nb.lab.register','electra_nb.lab.kinds') if m in sys.modules] # what fills the tables of the book
+
+def _start_process(parent, n_threads, tables):
+    for name in tables: import_module(name) # the same rows as in the first process, so the same results
     torch.set_num_threads(n_threads)
     Thread(target=_end_with, args=(parent,), daemon=True).start()
 
@@ -152,7 +156,7 @@ def _side_by_side(jobs, work, n):
     (work.out/'models').mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=work.out/'models', prefix='.', suffix='.tmp') as tmp:
         joblib.dump(work, Path(tmp)/'work')
-        pool = ProcessPoolExecutor(n, initializer=_start_process, initargs=(os.getpid(),n_threads))
+        pool = ProcessPoolExecutor(n, initializer=_start_process, initargs=(os.getpid(),n_threads,_tables()))
         try:
             submitted = (_submit(pool, _do_in_folder, job, Path(tmp)) for job in jobs)
             runs = deque(islice(submitted, 2*n))
