@@ -40,7 +40,7 @@ def below(module):
     return seen
 
 def is_lab(m): return m.split('.')[0]=='lab'
-calls = {'commands','finetuning','scoring','__init__'} # what users call stands on both
+calls = {'commands','finetuning','predicting','scoring','__init__'} # what users call stands on both
 
 def test_one_arrow():
     "The book imports nothing of the lab."

@@ -7,10 +7,10 @@ import electra_nb
 
 package = Path(electra_nb.__file__).parent
 book = 'glue pretraining recipe training objectives model text commands core'.split() # from top to ground; a command is made of a function of any room
-rooms = ['finetuning','scoring','lab',*book] # what users call stands on the lab, and the lab on the book
+rooms = ['predicting','finetuning','scoring','lab',*book] # what users call stands on the lab, and the lab on the book
 same = {'encode','mlm_logits','rtd_logits','attention','layer_forward'} # `lab.speed.forward` offers what `model.forward` offers, in less time
-twice = same | set('machine length_batches need_text read_rows Plan candidates plain_text closing_words check_known read_json JointLoss'.split()) # to become fewer, never more
-modules_twice = set('forward towers head tasks rows folder spans finetuning'.split()) # in different rooms; likewise
+twice = same | set('machine length_batches need_text read_rows candidates plain_text closing_words read_json'.split()) # to become fewer, never more
+modules_twice = set('kinds forward towers head tasks rows folder spans finetuning'.split()) # in different rooms; likewise
 
 def imported(py):
     "The modules of this package that a file imports, as tuples of names from the package's folder."

@@ -137,7 +137,7 @@ def test_names_are_defined():
         if py.name=='_modidx.py': continue
         out = io.StringIO()
         check(py.read_text(), py.name, Reporter(out, out))
-        side_effects = ('electra_nb.objectives.show','fastai.callback.progress','fastai.callback.hook',
+        side_effects = ('electra_nb.lab.register','electra_nb.objectives.show','fastai.callback.progress','fastai.callback.hook',
         'electra_nb.lab.reports.rules')
         assert [l for l in out.getvalue().splitlines() if not any(f"'{m}' imported but unused" in l for m in side_effects)]==[]
 

@@ -6,7 +6,7 @@
 __all__ = ['cli', 'clock_of', 'took', 'interleave', 'unsteady', 'speedups', 'host_waits', 'CountOps', 'CountLists', 'step_memory',
            'count_work', 'formula_gflop', 'product_rate', 'matmul_peak', 'callback_seconds', 'rare_seconds',
            'fastai_cost', 'typical_batch', 'bench_steps', 'bench_loader', 'bench_tokenizer', 'bench_sampler',
-           'bench_dropout', 'machine', 'commit', 'step_table', 'in_words', 'bench']
+           'bench_dropout', 'machine', 'commit', 'step_table', 'bench_lines', 'bench']
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #1d548bae
 import json, os, platform, re, subprocess, tempfile, time, torch
@@ -290,7 +290,7 @@ def step_table(step):
     return table.round(dict(seconds=4, times_as_fast=2, low=2, high=2, tokens_per_s=1, gflop=2, share_of_peak=3, memory_mb=1))
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #3fda9518
-def in_words(res):
+def bench_lines(res):
     "A result of `bench`, as paragraphs for the screen."
     step,cost = res['step'],res['step']['fastai']
     yield from ([f"NO CLAIM: {step['refused']}"] if step['refused'] else [])
@@ -340,7 +340,7 @@ def bench(
     try: res = _measure(recipe, texts, device, rounds)
     finally: torch.set_num_threads(before)
     res['settings'] = dict(size=size, quick=quick, rounds=rounds, recipe=recipe.flat())
-    logger.info('\n'.join(in_words(res)))
+    logger.info('\n'.join(bench_lines(res)))
     out.parent.mkdir(parents=True, exist_ok=True)
     atomic_file(out, json.dumps(res, indent=1))
     return res
