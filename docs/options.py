@@ -4,7 +4,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent)) # the package of this folder, installed or not
 from electra_nb import _where
-from electra_nb.commands import modules, stored_help
+from electra_nb.commands import stored_help
 
 common = dict( # function -> what most people change, in this order; a function that is not here shows its own parameters
     pretrain=('size','corpus','out','tokenizer','objective','steps','hours','bs','lr','max_len','vocab_size'),
@@ -17,10 +17,10 @@ public = { # name -> module: what readers look for on its page, and find at its 
     'own_data':'lab.own_data.data', 'task_learner':'glue.learner', 'summarize':'lab.study.statistics', 'mean_test':'lab.study.statistics'}
 
 def options(
-    module:str, # that has a `cli`
+    function:str, # that has a command
 ) -> list: # rows of `commands.described`
-    "The options of the module's command."
-    return stored_help()[next(name for name,m in modules.items() if module==f'electra_nb.{m}')]['options']
+    "The options of the function's command."
+    return stored_help()[f'electra_{function}']['options']
 
 def groups(
     rows:list, # of `options`

@@ -123,7 +123,7 @@ def document(
     methods = [o for o in node.body if isinstance(o, ast.FunctionDef) and o.name[0]!='_' and ast.get_docstring(o)] if kind=='class' else []
     inner = '\n\n'.join(document(f'{name}.{o.name}', o, comments, module, links) for o in methods)
     rows,more = parameters(node, comments),{}
-    if kind=='function' and decorated(node, 'with_options'): rows,more = folded(name, rows, options(module))
+    if kind=='function' and any(decorated(node, d) for d in ('with_options','list_options')): rows,more = folded(name, rows, options(name))
     groups = [fold(title, part, table(part), links) for title,part in more.items()]
     body = '\n\n'.join(filter(None, [links(ast.get_docstring(node) or ''), links(table(rows)), *groups, inner]))
     fence = '`'*max(4, 1+max((len(f) for f in re.findall('`{3,}', body)), default=0))

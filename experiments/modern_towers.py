@@ -14,15 +14,19 @@ def modern_config(cfg, vocab_size, pad_id, n_layers):
 def modern_configs(cfg, vocab_size, pad_id):
     "The configurations of the generator and of the discriminator."
     n_generator = max(1, round(cfg.n_layers*cfg.generator_layers))
-    return tuple(modern_config(cfg, vocab_size, pad_id, n) for n in (n_generator,cfg.n_layers))
+    layers = n_generator,cfg.n_layers
+    return tuple(modern_config(cfg, vocab_size, pad_id, n) for n in layers)
 
 def known_settings(values, source):
     "The configuration that a config.json describes."
-    names = 'vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads max_position_embeddings'.split()
+    names = '''vocab_size hidden_size intermediate_size num_hidden_layers
+        num_attention_heads max_position_embeddings'''.split()
     wrong = [k for k in names if type(values.get(k)) is not int or not 0<values[k]<2**24]
-    if wrong: raise ValueError(f"{source}: {wrong[0]}={values.get(wrong[0])!r} must be a whole number above 0")
+    for k in wrong:
+        raise ValueError(f"{source}: {k}={values.get(k)!r} must be a whole number above 0")
     ids = dict.fromkeys(('bos_token_id','eos_token_id','cls_token_id','sep_token_id'), None)
-    return ModernBertConfig(num_labels=1, pad_token_id=values.get('pad_token_id'), **ids, **{k:values[k] for k in names})
+    own = dict(num_labels=1, pad_token_id=values.get('pad_token_id'))
+    return ModernBertConfig(**own, **ids, **{k:values[k] for k in names})
 
 def n_weights(config):
     "About how many weights an encoder has."
@@ -55,7 +59,7 @@ def initialize(tower, cfg):
 
 def share(gen, disc, tie, fresh):
     "Let the generator read the discriminator's table of words."
-    if tie!='embeddings': raise ValueError(f"tie={tie!r}: these towers can share their embeddings only")
+    if tie!='embeddings': raise ValueError(f"tie={tie!r}: only embeddings can be shared")
     gen.model.embeddings = disc.model.embeddings
     gen.decoder.weight = disc.get_input_embeddings().weight
 
@@ -64,7 +68,10 @@ from transformers import ModernBertForMaskedLM, ModernBertForSequenceClassificat
 from transformers import ModernBertForTokenClassification, ModernBertModel
 
 families['modernbert'] = Family(encoder=ModernBertModel,
-    heads=dict(mlm=ModernBertForMaskedLM, rtd=ModernBertForTokenClassification, classify=ModernBertForSequenceClassification),
-    config=known_settings, configs=modern_configs, n_weights=n_weights, initialize=initialize, tie=share, blocks=blocks,
+    heads=dict(mlm=ModernBertForMaskedLM, rtd=ModernBertForTokenClassification,
+        classify=ModernBertForSequenceClassification),
+    config=known_settings, configs=modern_configs, n_weights=n_weights,
+    initialize=initialize, tie=share, blocks=blocks,
     forward=encode, mlm_logits=mlm_logits, rtd_logits=rtd_logits,
-    dropouts=('mlp_dropout','attention_dropout'), head_weights=dict(mlm='decoder.', rtd='classifier.'))
+    dropouts=('mlp_dropout','attention_dropout'),
+    head_weights=dict(mlm='decoder.', rtd='classifier.'))

@@ -59,6 +59,6 @@ def test_fine_tuned(home, whole):
     assert len(groups)==2*(2+encoder.config.num_hidden_layers)
     assert sorted(id(p) for g in groups for p in g)==sorted(id(p) for p in model.parameters())
     ids = torch.tensor([[2,9,8,7,3]])
-    states = encode(encoder, ids, ids>0, None, None, True)
+    states = encode(encoder, ids, ids>0, output_hidden_states=True)
     torch.testing.assert_close(states[-1], encode(encoder, ids, ids>0))
     assert model(ids, torch.tensor([5]), torch.tensor([5])).shape==(1,2)

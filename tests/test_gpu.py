@@ -137,18 +137,18 @@ def test_pretraining(case):
 
 words,tags = ['the','river','runs'],['O','B-X','O']
 def question(text, at): return dict(context=f'{text} River runs.', question='What runs?', answers=dict(text=['River'], answer_start=[at]))
-labelled = dict(classify=[dict(text='the river runs', label='a'), dict(text='the sea', label='b')],
+one_step = dict(classify=[dict(text='the river runs', label='a'), dict(text='the sea', label='b')],
     regression=[dict(text='the river runs', label=1.5), dict(text='the sea', label=.5)],
     tag=[dict(words=words, tags=tags), dict(words=words, tags=tags[::-1])], answer=[question('A', 2), question('The', 4)])
 
-@pytest.mark.parametrize('kind', labelled)
+@pytest.mark.parametrize('kind', one_step)
 def test_finetuning(kind, tmp_path):
     "A step of fine-tuning on each kind of task: one device, and nothing that the host waits for."
     path = tmp_path/'rows.jsonl'
-    path.write_text(''.join(json.dumps(r)+'\n' for r in labelled[kind]*20))
+    path.write_text(''.join(json.dumps(r)+'\n' for r in one_step[kind]*20))
     tok = tiny_tokenizer()
     electra = get_models(sizes['tiny'], len(tok))[1].electra
-    data, = load_data(data=str(path), dev=str(path))
+    data, = load_data(data=str(path), dev=str(path), **(dict(regression=True) if kind=='regression' else {}))
     cfg = finetune_config(electra.config, data.task.kind, max_len=96)
     learn = task_learner(data, task_features(data, tok, cfg), electra, cfg)
     batch = learn.dls.train.one_batch()

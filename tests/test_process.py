@@ -131,7 +131,7 @@ def test_interrupted_script(tmp):
     assert (p.returncode,err)==(130,''), err
     assert 'goes on from there' in out
 
-@pytest.mark.parametrize('where', ['run.prepare','pretraining.get_corpus','pretraining.build_learner'])
+@pytest.mark.parametrize('where', ['pretraining.prepare_text','pretraining.get_corpus','pretraining.build_learner'])
 def test_interrupted_before_the_training(tmp, where):
     "Ctrl-C while the text is prepared: one line, and the same call goes on."
     module,name = where.split('.')

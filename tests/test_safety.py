@@ -219,7 +219,7 @@ def test_process_stays_inside(home, tmp_path):
 def test_commands_to_copy(tmp_path):
     "A name with blanks or a semicolon stays one argument of the commands that are suggested."
     out = Path('my runs/a; echo $HOME')
-    learn = SimpleNamespace(objective=SimpleNamespace(encoder='encoder', fills=None), model=SimpleNamespace(parts={}))
+    learn = SimpleNamespace(objective=SimpleNamespace(encoder='encoder', mlm_tower=None, rtd_tower=None, energies=None), model=SimpleNamespace(parts={}))
     run = SimpleNamespace(out=out, text=SimpleNamespace(tok=None), learn=learn, corpus=None)
     assert shlex.split(pretraining_words(run).splitlines()[-1])==['electra_finetune',str(out)]
     (tmp_path/'it\'s; echo b.txt').write_bytes('Дом'.encode('utf-16'))

@@ -118,17 +118,17 @@ def test_parameters_of_the_package():
     import electra_nb.objectives.masking as m, electra_nb.objectives.rtd as r, electra_nb.objectives.sampling as s
     from fastcore.docments import docments
     import inspect, io, tokenize
-    for o in (m.MaskConfig,m.draw_slots,r.tower_losses,r.MaskTokens,s.sample_tokens):
+    for o in (m.MaskConfig,m.draw_slots,r.tower_losses,m.MaskTokens,s.sample_tokens):
         source = inspect.getsource(o)
         comments = {t.start[0]:t.string.lstrip('# ') for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type==tokenize.COMMENT}
         found = {n:c for n,_,_,c in parameters(ast.parse(source).body[0], comments)}
         expected = {('returns' if k=='return' else k):v or '' for k,v in docments(o).items() if k!='self'}
         assert {k:v for k,v in found.items() if v}=={k:v for k,v in expected.items() if v}, o
 
-@pytest.mark.parametrize('module,name', [('pretraining','pretrain'),('finetuning','finetune'),('lab.planning.plan','plan')])
-def test_options_in_groups(module, name):
+@pytest.mark.parametrize('name', ['pretrain','finetune','plan'])
+def test_options_in_groups(name):
     "Every option is shown once: about ten at once, the others folded in the groups of the command's help."
-    own = options(f'electra_nb.{module}')
+    own = options(name)
     names = [n for _,n,*_ in own]
     assert not (unknown := set(common.get(name, ()))-set(names)), f'docs/options.py, common: {unknown} is no option of {name}'
     assert len(common.get(name, ()))<=12
@@ -138,7 +138,7 @@ def test_options_in_groups(module, name):
 
 def test_default_of_an_option():
     "A value that differs between sizes says so, one that all have stands alone."
-    rows = {n:default for part in groups(options('electra_nb.lab.register')).values() for n,_,default,_ in part}
+    rows = {n:default for part in groups(options('pretrain')).values() for n,_,default,_ in part}
     assert (rows['objective'],rows['bs'],rows['keep_prob'])==('electra','small: 128, hour: 16, tiny: 8','0.15')
 
 def test_broken_link_is_refused():
@@ -172,8 +172,8 @@ def test_pages(site):
 
 def test_names_are_documented(site):
     "A class has its signature, its parameters and a link from other pages."
-    html = (site[0]/'book'/'rtd.html').read_text()
-    assert 'id="electra_nb.objectives.rtd.MaskTokens"' in html and 'id="masktokens"' in html
+    html,masking = ((site[0]/'book'/f'{name}.html').read_text() for name in ('rtd','masking'))
+    assert 'id="electra_nb.objectives.masking.MaskTokens"' in masking and 'id="masktokens"' in masking
     assert 'masking.html#electra_nb.objectives.masking.MaskConfig' in html
     assert all(f'{f}</span>' in html for f in ('electra_nb/objectives/rtd.py',f"nbs/{evening_pages()['objectives.rtd']}")) and '/blob/' not in html
     assert '<math ' in html and r'\mathcal' not in re.sub(r'<annotation.*?</annotation>', '', html)
@@ -284,7 +284,7 @@ def test_search(site, browser, served):
     page.goto(f'{url if served else out.as_uri()}/search.html?q=MaskTokens')
     page.locator('ul.search li a', has_text='MaskTokens').first.wait_for(timeout=10_000)
     hrefs = page.locator('ul.search li a').evaluate_all('links => links.map(a => a.href)')
-    assert any(h.endswith('rtd.html#electra_nb.objectives.rtd.MaskTokens') for h in hrefs)
+    assert any(h.endswith('masking.html#electra_nb.objectives.masking.MaskTokens') for h in hrefs)
     page.close()
 
 @needs_browser

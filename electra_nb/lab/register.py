@@ -55,7 +55,7 @@ families['electra_answers'] = families['electra'] # folders with answers of `lab
 speed.callbacks,speed.unpad = compile_cbs,unpad_multiple
 engines.append(SeveralProcesses())
 additions.update(hours=fit_deadline, dry_run=dry_run_of)
-watchers += [WatchText,WatchTime,WatchSamples,WatchCurves,WatchTrackers,WatchPairs,WriteCard,Diagnose,WriteReport]
+watchers += [WatchText,WatchTime,WatchSamples,WatchCurves,WatchTrackers,WriteCard,Diagnose,WriteReport,WatchPairs] # the last one has the last word
 
 # %% ../../nbs/lab/02_register.ipynb #42025e53
 for f in (pretrain,plan): list_options(f)

@@ -381,8 +381,8 @@ def _whole_json(path):
         if n>max_record: raise ValueError(f"{path}: more than {max_record>>20} MB of JSON in one piece: write an object a line, as .jsonl")
     values = _json_values(path, '\n'.join(text).strip())
     if len(values)==1: values = values[0] if isinstance(values[0], list) else _unwrapped(values[0]) or values
-    odd = next((v for v in values if not isinstance(v, dict)), None)
-    if odd is not None: raise ValueError(f"{path}: rows as JSON objects were expected, found {type(odd).__name__}")
+    odd = [type(v).__name__ for v in values if not isinstance(v, dict)]
+    if odd: raise ValueError(f"{path}: rows as JSON objects were expected, found {odd[0]}")
     return Rows([], ((f' row {i}',r) for i,r in enumerate(values)))
 
 def _is_by_line(first):
