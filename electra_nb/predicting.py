@@ -52,6 +52,8 @@ def check_output(
         raise ValueError(f"out={str(out)!r} is the file of the texts, which would be lost: name another")
 
 def _joined(v): return ' '.join(map(str, v)) if isinstance(v, (list,tuple)) else v
+
+# %% ../nbs/calls/04_predicting.ipynb #44bd4db1
 def as_csv(found:pd.DataFrame) -> str: return found.map(_joined).to_csv(index=False)
 def as_lines(found:pd.DataFrame) -> str: return found.to_json(orient='records', lines=True, force_ascii=False)
 

@@ -58,8 +58,8 @@ def with_objective(
     "The recipe with another objective; what its size changes in the objective's settings stays changed."
     usual,objective = settings(RTD()),get_objective(name)
     changed = {k:v for k,v in settings(recipe.objective).items() if v!=usual.get(k)}
-    if 'final_mask_prob' in changed and 'final_mask_prob' in objective.without:
-        changed['mask_prob'] = changed.pop('final_mask_prob')
+    falls = 'final_mask_prob' in changed
+    if falls and 'final_mask_prob' in objective.without: changed['mask_prob'] = changed.pop('final_mask_prob')
     found = replace(recipe, objective=change(objective, **changed), objective_name=name)
     return replace(found, train=replace(found.train, generator_lr=None)) if 'generator_lr' in found.without else found
 

@@ -134,8 +134,8 @@ def check_names(
         raise ValueError(f'unknown option {k!r}{hint}')
 
 # %% ../../nbs/book/04_settings.ipynb #962b58ed
-_both = {
-    'learning_rate':'lr', 'weight_decay weight_decay_rate':'wd', 'max_grad_norm gradient_clip_val':'clip', 'adam_epsilon':'eps',
+_both = {'learning_rate':'lr', 'weight_decay weight_decay_rate':'wd', 'max_grad_norm gradient_clip_val':'clip', # chkstyle: ignore (a table)
+    'adam_epsilon':'eps',
     'adam_beta1':'beta1', 'adam_beta2':'beta2', 'warmup_steps num_warmup_steps warmup_ratio':'warmup', 'hidden_dropout_prob':'dropout',
     'batch_size train_batch_size per_device_train_batch_size':'bs', 'max_seq_length seq_len':'max_len', 'fp16 bf16':'precision',
     'output_dir model_dir':'out', 'vocab vocab_file tokeniser':'tokenizer',
@@ -146,8 +146,8 @@ _both = {
     'num_proc num_workers':'leave it out: rows are served from memory or from a memory map, without workers',
     'push_to_hub':"models are Hugging Face folders: upload_folder of huggingface_hub sends one",
     'gpus':"one GPU is chosen with device='cuda:1'; torchrun starts pretrain on several"}
-_pretrain = {
-    'max_steps num_train_steps epochs num_train_epochs':'steps', 'gradient_accumulation_steps':'accumulate', 'eval_steps':'eval_every',
+_pretrain = {'max_steps num_train_steps epochs num_train_epochs':'steps', 'gradient_accumulation_steps':'accumulate', # chkstyle: ignore (a table)
+    'eval_steps':'eval_every',
     'logging_steps':'log_every', 'max_eval_steps':'eval_batches', 'save_steps':'save_every', 'save_total_limit':'keep',
     'mlm_probability':'mask_prob', 'do_lower_case':'lower', 'num_hidden_layers':'n_layers', 'num_attention_heads':'n_heads',
     'generator_hidden_size':'generator_size', 'untied_generator':'tie', 'electra_objective two_tower_generator':'objective',
@@ -156,9 +156,8 @@ _pretrain = {
     'vocab_kind':'a vocabulary is one of WordPieces; tokenizer takes another one',
     'streaming':'leave it out: a corpus is read document by document, and packed once',
     'model_name_or_path init_checkpoint init_from start checkpoint pretrained':
-        'a run starts from random initial values; the same call resumes it (out, resume), and finetune takes a finished model'}
-_finetune = {
-    'num_train_epochs max_steps':'epochs', 'group_by_length':'batches', 'layerwise_lr_decay':'layer_decay', 'num_trials':'runs',
+    'a run starts from random initial values; the same call resumes it (out, resume), and finetune takes a finished model'}
+_finetune = {'num_train_epochs max_steps':'epochs', 'group_by_length':'batches', 'layerwise_lr_decay':'layer_decay', 'num_trials':'runs',
     'task_names':'tasks', 'data_dir':'glue_dir', 'double_unordered':'swap_pairs', 'n_best_size':'n_best',
     'model_name_or_path init_checkpoint init_from start checkpoint pretrained':'model', 'max_query_length':'max_question',
     'max_answer_length':'max_answer', 'qa_na_threshold':'no_answer_above', 'wandb':'only pretrain has trackers'}

@@ -14,7 +14,7 @@ from .features import Features
 from .head import Classifier, LabelConfig, TaskLoss, check_width, balanced_weights, poolings
 from .splits import split_rows
 from .tables import glue_layout, need_columns, Table
-from .tasks import Task, TextSplit, tasks
+from .tasks import Task, TextSplit, tasks # chkstyle: ignore (`tasks` is used in a class)
 from .twin import load_classifier, pipeline_lines, save_classifier, to_hf
 from fastai.metrics import AccumMetric
 from fastcore.basics import patch

@@ -30,7 +30,7 @@ from ..pretraining import additions, pretrain
 from ..recipe import group_titles, list_options, make_recipe, recipe_docs
 from .speed.compile import compile_cbs, unpad_multiple
 from .speed.processes import SeveralProcesses
-from ..training.loop import speed, engines, watchers
+from ..training.loop import speed, engines, watchers # chkstyle: ignore (`watchers` grows below)
 
 # %% ../../nbs/lab/02_register.ipynb #be7e674c
 objectives.update(

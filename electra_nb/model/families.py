@@ -15,7 +15,8 @@ from . import forward
 from .init import init_local, init_paper
 from functools import partial
 from torch import Tensor, nn
-from transformers import ElectraForMaskedLM, ElectraForPreTraining, ElectraForQuestionAnswering, ElectraForSequenceClassification, ElectraForTokenClassification, ElectraModel, PreTrainedModel, ElectraConfig
+from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining, ElectraForQuestionAnswering
+from transformers import ElectraForSequenceClassification, ElectraForTokenClassification, ElectraModel, PreTrainedModel
 from transformers.activations import ACT2FN
 from transformers.models.electra.modeling_electra import ElectraLayer
 
@@ -99,9 +100,7 @@ def _number(k, v, source):
     return type(limit)(v)
 
 # %% ../../nbs/book/17_families.ipynb #a5274fb6
-def electra_n_weights(
-    cfg:ElectraConfig,
-) -> int:
+def electra_n_weights(cfg:ElectraConfig) -> int:
     "About how many weights an encoder has."
     h,e = cfg.hidden_size,cfg.embedding_size
     layer = 4*h*h+2*h*cfg.intermediate_size

@@ -216,6 +216,8 @@ def build(self:Objective, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict
 def make_model(self:Objective, towers:dict, tok:PreTrainedTokenizerFast) -> nn.Module: return self.model(**towers)
 @patch
 def make_loss(self:Objective): return self.loss_func()
+
+# %% ../../nbs/book/22_contract.ipynb #bf5d62b1
 @patch
 def make_evaluation(self:Objective, tok:PreTrainedTokenizerFast) -> Evaluate: return self.evaluation(tok.mask_token_id)
 @patch

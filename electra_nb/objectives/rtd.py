@@ -176,6 +176,8 @@ class RTD(Objective):
 def make_loss(self:RTD): return self.loss_func(self.loss)
 @patch
 def make_evaluation(self:RTD, tok): return self.evaluation(tok.mask_token_id, self.loss.disc_tokens)
+
+# %% ../../nbs/book/26_rtd.ipynb #5042c9b1
 @patch
 def callbacks(self:RTD, tok): return [self.masking(tok, self.mask),SampleTokens(self.sample, self.sampling_start)]
 

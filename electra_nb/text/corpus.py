@@ -323,6 +323,8 @@ def _from_name(name, get, text_column, whole_files):
 # %% ../../nbs/book/10_corpus.ipynb #cf600ebc
 def _is_source(x): return isinstance(x, (os.PathLike,Corpus)) or is_table(x)
 def _is_weighted(x): return isinstance(x, tuple) and len(x)==2 and isinstance(x[1], (int,float))
+
+# %% ../../nbs/book/10_corpus.ipynb #cf600eb1
 def _is_named(x): return isinstance(x, str) and (x in corpora or len(x)<250 and os.path.lexists(x))
 
 def _parts(source):

@@ -189,6 +189,7 @@ def _stop(error): raise error
 
 def _is_hidden(path): return path.name.startswith(('.','~$'))
 
+# %% ../../nbs/book/09_reading.ipynb #db0fe2b1
 def _is_output(folder):
     "Whether a run or a study wrote this folder."
     return (folder/'study.json').is_file() or ((folder/'recipe.json').is_file() and (folder/'tokenizer').is_dir())
@@ -218,8 +219,7 @@ def _check_file(path):
         raise ValueError(f"{path} is no text: write its texts to a .txt file, or to .jsonl, .csv or .parquet with a column of texts")
 
 # %% ../../nbs/book/09_reading.ipynb #b35a1cca
-def _is_text(path):
-    return not _is_hidden(path) and (bool(_extracted.fullmatch(path.name.split('.')[0])) or file_kind(path) in suffixes)
+def _is_text(path): return not _is_hidden(path) and (bool(_extracted.fullmatch(path.name.split('.')[0])) or file_kind(path) in suffixes)
 
 def _matches(path):
     "The files of a pattern, but for hidden ones and those that a run wrote."
@@ -385,6 +385,7 @@ def _whole_json(path):
     if odd: raise ValueError(f"{path}: rows as JSON objects were expected, found {odd[0]}")
     return Rows([], ((f' row {i}',r) for i,r in enumerate(values)))
 
+# %% ../../nbs/book/09_reading.ipynb #58fb34b1
 def _is_by_line(first):
     "Do the first lines of a file have an object each?"
     try: row = _object(first[0], '')

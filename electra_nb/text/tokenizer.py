@@ -408,6 +408,7 @@ def _lost(text, normalizer, count):
     lost = count(text)-count(normalizer.normalize_str(text)) if normalizer else 0
     return min(1, max(0, lost)/max(1, sum(map(str.isalpha, text))))
 
+# %% ../../nbs/book/12_tokenizer.ipynb #641793b1
 def _accents_lost(text, normalizer): return _lost(text, normalizer, _n_marks)
 def _joiners_lost(text, normalizer): return _lost(text, normalizer, lambda t: len(_joiner.findall(t)))
 
@@ -433,7 +434,7 @@ def coverage_report(
         accents_lost=_accents_lost(text, normalizer), joiners_lost=_joiners_lost(text, normalizer))
 
 # %% ../../nbs/book/12_tokenizer.ipynb #edf75b87
-_misfits = { # figure of `coverage_report` -> most that is harmless, what to say of more
+_misfits = { # figure of `coverage_report` -> most that is harmless, what to say of more # chkstyle: ignore
     'unk_share':(.02,'{:.0%} of the tokens are [UNK]: this vocabulary is not for this text. Train one (tokenizer=None) or choose another.'),
     'never_used':(.005,'{:.0%} of the pieces have capitals and can never occur, as the text is lower-cased: pass lower=False, or another vocabulary.'),
     'accents_lost':(.005,'{:.1%} of the letters lose their accent or vowel sign. For a language in which these matter, pass strip_accents=False.'),

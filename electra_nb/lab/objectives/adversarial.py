@@ -60,10 +60,7 @@ class AdversarialOutput(namedtuple('AdversarialOutput', (*RTDOutput._fields,'log
 # %% ../../../nbs/lab/objectives/01_adversarial.ipynb #cb7acce8
 class AdversarialModel(RTDModel):
     "Generator, discriminator, and the baseline of the reward."
-    def __init__(self,
-        generator:PreTrainedModel,
-        discriminator:PreTrainedModel,
-    ):
+    def __init__(self, generator:PreTrainedModel, discriminator:PreTrainedModel):
         super().__init__(generator, discriminator)
         self.baseline = Baseline(generator.config.hidden_size)
 

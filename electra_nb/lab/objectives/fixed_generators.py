@@ -18,9 +18,7 @@ from torch import nn
 # %% ../../../nbs/lab/objectives/07_fixed_generators.ipynb #e1211bbf
 class FixedModel(RTDModel):
     "A discriminator, and replacements that are drawn from one distribution."
-    def __init__(self,
-        discriminator:nn.Module,
-    ):
+    def __init__(self, discriminator:nn.Module):
         super().__init__(None, discriminator)
         self.register_buffer('log_q', torch.zeros(discriminator.config.vocab_size), persistent=False)
 

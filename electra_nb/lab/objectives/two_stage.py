@@ -57,10 +57,7 @@ def start_from(
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #925322a4
 class TwoStageModel(RTDModel):
     "Generator and discriminator, of which one is trained at a time."
-    def __init__(self,
-        generator:nn.Module,
-        discriminator:nn.Module,
-    ):
+    def __init__(self, generator:nn.Module, discriminator:nn.Module):
         super().__init__(generator, discriminator)
         self.stage = 1
         self.register_buffer('switched', torch.tensor(-1)) # updates before the second stage; -1: it has not begun

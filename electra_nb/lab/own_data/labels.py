@@ -34,6 +34,7 @@ def is_running(values):
     some = [v for v in values[:2000] if isinstance(v, str)]
     return n_words(values)>=3 and len({*some})>len(some)/2
 
+# %% ../../../nbs/lab/own_data/01_labels.ipynb #c9c542b1
 def name_pairs(names) -> list: # of columns
     "Pairs of columns that have the names of two texts."
     lower = {n.lower():n for n in names}

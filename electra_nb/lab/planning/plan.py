@@ -164,7 +164,7 @@ def estimate_run(
     stats,n_rows = packing_stats(text),len(text)*whole*(1-recipe.packing.valid)
     seconds = train_seconds(train, took, n_eval_batches(train, len(text)*whole*recipe.packing.valid))
     flops,times = train.steps*step_flops(recipe, v),train.steps*train.bs/n_rows
-    return RunEstimate(size, 'CPU' if device=='cpu' else torch.cuda.get_device_name(), train.steps, took.step, seconds/3600,
+    return RunEstimate(size, 'CPU' if device=='cpu' else torch.cuda.get_device_name(), train.steps, took.step, seconds/3600, # chkstyle: ignore (a field after the other)
         start.seconds/3600, end_time(seconds+start.seconds), name, text.report['tokens_in']*whole,
         train.steps*train.bs*recipe.packing.max_len*(1-stats['padding']), times, flops, paper_share(size, flops),
         took.checkpoint*(n_saved(train)+2), len(text.ids)*whole*(2 if v<=65536 else 4), took.memory,

@@ -198,9 +198,9 @@ def reader_lines(
 ) -> list: # lines of Python
     "How to answer a question with a folder; with transformers alone where it has the head."
     ask = "'a question', 'its context'"
-    if head!='plain':
-        return ['from electra_nb.lab.study.study import answer', f"print(answer({str(folder)!r}, [({ask})]))"]
-    return ['from transformers import AutoModelForQuestionAnswering, AutoTokenizer',
+    ours = ['from electra_nb.lab.study.study import answer', f"print(answer({str(folder)!r}, [({ask})]))"]
+    if head!='plain': return ours
+    return ['from transformers import AutoModelForQuestionAnswering, AutoTokenizer', # chkstyle: ignore (a field after the other)
         f"tok,model = (c.from_pretrained({str(folder)!r}) for c in (AutoTokenizer,AutoModelForQuestionAnswering))",
         f"ids = tok({ask}, return_tensors='pt')", 'out = model(**ids)',
         "print(tok.decode(ids['input_ids'][0,out.start_logits.argmax():out.end_logits.argmax()+1]))"]

@@ -115,6 +115,7 @@ def need_text(o, key, where) -> str:
     if need(o, key, str, where).strip(): return o[key]
     raise ValueError(f"{where}.{key} is empty")
 
+# %% ../../../nbs/lab/questions/02_rows.ipynb #ee20d7b1
 def _unpacked(value, where):
     "A cell of answers as a dictionary, or as a list of texts or objects."
     if is_null(value): return []

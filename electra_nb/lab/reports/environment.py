@@ -10,6 +10,7 @@ __all__ = ['libraries', 'cli', 'library_version', 'cores', 'gigabytes', 'memory'
 import os, platform, torch
 from ... import __version__
 from ...commands import Command
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -50,7 +51,7 @@ def _harmless(value): return '(left out)' if isinstance(value, str) and ('/' in 
 
 def run_settings(run:str) -> dict: # name -> words
     "What makes a run different from its size."
-    import electra_nb.lab.register # only here: these import all of the training
+    import_module('electra_nb.lab.register') # only here: these import all of the training
     from electra_nb.recipe import recipes, stored_recipe
     from electra_nb.lab.reports.run_folder import read_run_info
     path = Path(run).expanduser()

@@ -105,7 +105,7 @@ def study_page(folder:str) -> str: # HTML
     ledger = pd.DataFrame(lines).reindex(columns=['task','start','seed','score','failure','steps','seconds'])
     machine = {'time of all runs':f"{sum(r.get('seconds') or 0 for r in lines)/60:.1f} min", 'device':last.get('device'),
         'weights':str(study.get('weights'))[:12], **(last.get('versions') or {})}
-    return render('study.html', title=title, lines=lines, n_tasks=summary.task.nunique(), medians=medians,
+    return render('study.html', title=title, lines=lines, n_tasks=summary.task.nunique(), medians=medians, # chkstyle: ignore (a field after the other)
         gains=[f'{gain_sentence(r, len(compared))}.' for r in compared.to_dict('records')] if compared is not None else [],
         failures=[failure_sentence(r) for r in lines if r['failure']], figures=score_figures(lines),
         tables=study_tables(lines, summary, compared), constants=own.items(),

@@ -63,7 +63,7 @@ def opening(
     arguments = dict(trackio=dict(allow, embed=False, config=config, auto_log_gpu=False, auto_log_cpu=False),
         wandb=dict(allow, id=run_id or uuid4().hex, dir=str(folder)),
         mlflow=dict(run_name=run_name, run_id=run_id, logging_dir=str(folder/'artifacts')))
-    variables = dict(trackio=dict(TRACKIO_DIR=str(folder)), comet_ml=dict(COMET_OFFLINE_DIRECTORY=str(folder)),
+    variables = dict(trackio=dict(TRACKIO_DIR=str(folder)), comet_ml=dict(COMET_OFFLINE_DIRECTORY=str(folder)), # chkstyle: ignore
         wandb=dict(WANDB_ERROR_REPORTING='false', WANDB_CONSOLE='off', WANDB_DISABLE_CODE='true', WANDB_DISABLE_GIT='true'),
         mlflow=dict(MLFLOW_TRACKING_URI=f'sqlite:///{folder}/mlflow.db', MLFLOW_DISABLE_TELEMETRY='true',
             MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING='false'))

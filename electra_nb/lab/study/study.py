@@ -117,6 +117,7 @@ def rows_to_predict(
 def _is_empty(t): return is_null(t) or (isinstance(t, str) and (not t.strip() or is_blank(t))) or (isinstance(t, (tuple,list)) and not len(t))
 def _has_gap(row, paired): return _is_empty(row) or paired and isinstance(row, (tuple,list)) and any(map(_is_empty, row))
 
+# %% ../../../nbs/lab/study/04_study.ipynb #a1b2c3b1
 def all_probabilities(kind, act, form:str=None) -> pd.DataFrame: # a column `p_` for each label or tag
     "The probabilities of all labels."
     if not kind.names or form: raise ValueError("probabilities=True is for labels and tags in their usual form")

@@ -40,8 +40,7 @@ class Tag:
     @property
     def any_scale(self): return self
 
-    def features(self, rows, tok, max_len, own, train=False):
-        return TagFeatures(rows, tok, self.task.labels, max_len, own.word_types)
+    def features(self, rows, tok, max_len, own, train=False): return TagFeatures(rows, tok, self.task.labels, max_len, own.word_types)
     def model(self, encoder, dropout, own): return Tagger(encoder, self.n_out, own.word_types)
     def use(self, folder, own):
         merged = ["aggregation_strategy='first'"] if self.task.scheme else []
@@ -109,8 +108,7 @@ def words_of(self:Tag, ids) -> list: return [self.names[i] for i in ids]
 # %% ../../../nbs/lab/tags/04_tag.ipynb #a72a69f8
 def _span_lines(kind, rows, act):
     for i,(ws,a,ids) in enumerate(zip(rows.words, act, kind.to_labels(act))):
-        for start,end,type_ in tag_spans(kind.words_of(ids)):
-            yield i,start,end,type_,' '.join(ws[start:end+1]),a[start:end+1].max(1).min()
+        for start,end,type_ in tag_spans(kind.words_of(ids)): yield i,start,end,type_,' '.join(ws[start:end+1]),a[start:end+1].max(1).min()
 
 @patch
 def answers(self:Tag, rows:TagSplit, act:list, form:str=None) -> pd.DataFrame:
@@ -141,6 +139,7 @@ def score(self:Tag, rows:TagSplit, pred:list) -> dict: # name -> 0 to 100
     if not self.task.scheme or any(t!='O' for ts in rows.tags for t in ts): return scores
     return {m:math.nan if m.endswith('f1') else s for m,s in scores.items()}
 
+# %% ../../../nbs/lab/tags/04_tag.ipynb #99297fb1
 class TagMetric(Metric):
     "A metric of tags over the rows of a loader."
     name = '' # fastai's is a property

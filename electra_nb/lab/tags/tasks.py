@@ -24,7 +24,7 @@ def _splits(dev, test, dev_hub='validation'):
 _spans = dict(kind='tag', metrics=('entity_f1','conlleval_f1','accuracy'), scheme='BIOES')
 _conllu = {s:Split(f'{s}.conllu', hub) for s,hub in dict(train='train', dev='validation', test='test').items()}
 
-tag_tasks = dict(
+tag_tasks = dict( # chkstyle: ignore (a task after the other)
     chunk=Task(('1',), label='3', **_spans, max_len=256, valid=.1, folder='chunk', repo='eriktks/conll2000@refs/convert/parquet',
         hub_text=('tokens','chunk_tags'), splits=_splits('dev.txt', 'test.txt', dev_hub='')),
     ner=Task(('1',), label='-1', **_spans, folder='ner|ner-es|conll2002|conll2003', repo='eriktks/conll2003@refs/convert/parquet',
