@@ -22,8 +22,8 @@ def known_settings(values, source):
     names = '''vocab_size hidden_size intermediate_size num_hidden_layers
         num_attention_heads max_position_embeddings'''.split()
     wrong = [k for k in names if type(values.get(k)) is not int or not 0<values[k]<2**24]
-    for k in wrong:
-        raise ValueError(f"{source}: {k}={values.get(k)!r} must be a whole number above 0")
+    needs = 'must be a whole number above 0'
+    for k in wrong: raise ValueError(f"{source}: {k}={values.get(k)!r} {needs}")
     ids = dict.fromkeys(('bos_token_id','eos_token_id','cls_token_id','sep_token_id'), None)
     own = dict(num_labels=1, pad_token_id=values.get('pad_token_id'))
     return ModernBertConfig(**own, **ids, **{k:values[k] for k in names})
@@ -67,7 +67,7 @@ from electra_nb.model.families import Family, families
 from transformers import ModernBertForMaskedLM, ModernBertForSequenceClassification
 from transformers import ModernBertForTokenClassification, ModernBertModel
 
-families['modernbert'] = Family(encoder=ModernBertModel,
+families['modernbert'] = Family(encoder=ModernBertModel, # chkstyle: ignore (a field after the other)
     heads=dict(mlm=ModernBertForMaskedLM, rtd=ModernBertForTokenClassification,
         classify=ModernBertForSequenceClassification),
     config=known_settings, configs=modern_configs, n_weights=n_weights,
