@@ -67,7 +67,7 @@ from electra_nb.model.families import Family, families
 from transformers import ModernBertForMaskedLM, ModernBertForSequenceClassification
 from transformers import ModernBertForTokenClassification, ModernBertModel
 
-families['modernbert'] = Family(encoder=ModernBertModel, # chkstyle: ignore (a field after the other)
+families['modernbert'] = Family(encoder=ModernBertModel, # chkstyle: ignore (a table)
     heads=dict(mlm=ModernBertForMaskedLM, rtd=ModernBertForTokenClassification,
         classify=ModernBertForSequenceClassification),
     config=known_settings, configs=modern_configs, n_weights=n_weights,
