@@ -174,7 +174,7 @@ def test_names_are_documented(site):
     "A class has its signature, its parameters and a link from other pages."
     html,masking = ((site[0]/'book'/f'{name}.html').read_text() for name in ('rtd','masking'))
     assert 'id="electra_nb.objectives.masking.MaskTokens"' in masking and 'id="masktokens"' in masking
-    assert 'masking.html#electra_nb.objectives.masking.MaskConfig' in html
+    assert 'masking.html#electra_nb.objectives.masking.MaskTokens' in html
     assert all(f'{f}</span>' in html for f in ('electra_nb/objectives/rtd.py',f"nbs/{evening_pages()['objectives.rtd']}")) and '/blob/' not in html
     assert '<math ' in html and r'\mathcal' not in re.sub(r'<annotation.*?</annotation>', '', html)
 
