@@ -24,11 +24,11 @@ def serve():
         os._exit(0)
     os._exit(0)
 
-def begin(home, code, argv, cwd, env):
+def begin(home, code, argv, cwd, env, stdin):
     "Be the program that was asked for, but for the imports."
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for fd,name in enumerate((os.devnull,f'{home}/out',f'{home}/err')): os.dup2(os.open(name, os.O_RDWR|os.O_CREAT|os.O_APPEND), fd)
+    for fd,name in enumerate((stdin,f'{home}/out',f'{home}/err')): os.dup2(os.open(name, os.O_RDWR|os.O_CREAT|os.O_APPEND), fd)
     sys.stdin = open(0, closefd=False)
     os.chdir(cwd)
     os.environ.clear()
@@ -39,10 +39,10 @@ def begin(home, code, argv, cwd, env):
 class Program:
     "A running program; used as a `subprocess.Popen` whose two outputs are kept."
     server = None
-    def __init__(self, code, cwd, env, argv=()):
+    def __init__(self, code, cwd, env, argv=(), stdin=os.devnull):
         if Program.server is None: Program.start_server()
         self.home,self.returncode = Path(tempfile.mkdtemp(dir=Program.folder.name)),None
-        job = dict(home=str(self.home), code=code, argv=argv, cwd=str(cwd), env=env)
+        job = dict(home=str(self.home), code=code, argv=argv, cwd=str(cwd), env=env, stdin=str(stdin))
         Program.server.stdin.write(json.dumps(job)+'\n')
         Program.server.stdin.flush()
         while not (self.home/'pid').exists():
