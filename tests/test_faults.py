@@ -13,8 +13,10 @@ program = """
 import json, os, resource, sys
 import electra_nb.lab.reports.doctor
 from electra_nb import pretrain
+from electra_nb.training import loop
 from electra_nb.training.steps import CostLimit
 CostLimit.share = float('inf') # save as often as the run says, however long that takes here
+loop.save_curves = lambda run: None # which else would be drawn as often
 job = json.loads(sys.argv[1])
 try:
     exec(job['before'])
