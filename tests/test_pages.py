@@ -9,7 +9,7 @@ root = Path(__file__).parent.parent
 nbs = root/'nbs'
 pages = {p.relative_to(nbs).with_suffix('').as_posix():p for folder in ('tutorials','howto','explain','.') for p in sorted((nbs/folder).glob('[a-z]*.ipynb')) if p.name!='index.ipynb'}
 max_width = 92 # characters
-cheap = ('explain/bad_input','explain/does_pretraining_help','explain/curves','explain/one_sentence','explain/paper','explain/paper_appendices','explain/slips','explain/speed','howto/another_machine','howto/names',
+cheap = ('explain/bad_input','explain/does_pretraining_help','explain/curves','explain/one_sentence','explain/paper','explain/paper_appendices','explain/slips','explain/speed','howto/names',
     'howto/new_callback','howto/text_forms') # of seconds
 given = {*dir(builtins),'__name__','__file__','display'}
 
