@@ -21,7 +21,7 @@ from electra_nb.text.corpus import iterable_corpus
 from electra_nb.text.packing import ExamplesConfig
 from electra_nb.text.tokenizer import tiny_tokenizer
 from electra_nb.core.tiny import tiny_text
-texts = [f'{d} {i}' for i in range(1000) for d in tiny_text.split('\\n\\n')]
+texts = [f'{d} {i}' for i in range(1500) for d in tiny_text.split('\\n\\n')]
 examples.shard_blocks = 1
 def pack(corpus, cache): return examples.build_examples(corpus, tiny_tokenizer(), ExamplesConfig(max_len=64), cache)
 corpus = iterable_corpus(texts)
@@ -29,7 +29,7 @@ corpus = iterable_corpus(texts)
 kill = '''
 def read():
     for i,d in enumerate(texts):
-        if i==6000: os.kill(os.getpid(), signal.SIGKILL)
+        if i==8000: os.kill(os.getpid(), signal.SIGKILL)
         yield d
 pack(replace(corpus, read=read), sys.argv[1])
 '''
