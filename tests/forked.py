@@ -73,7 +73,7 @@ class Program:
             if time.time()>end:
                 self.kill()
                 raise TimeoutError(f'the program has not ended in {timeout} s')
-            time.sleep(.005)
+            time.sleep(.02)
         return self.returncode
 
     def communicate(self, timeout=300):
