@@ -3186,6 +3186,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                  'electra_nb/text/corpus.py')},
             'electra_nb.text.docstrings': { 'electra_nb.text.docstrings._indent': ( 'book/docstrings.html#_indent',
                                                                                     'electra_nb/text/docstrings.py'),
+                                            'electra_nb.text.docstrings._prose': ( 'book/docstrings.html#_prose',
+                                                                                   'electra_nb/text/docstrings.py'),
                                             'electra_nb.text.docstrings._source_files': ( 'book/docstrings.html#_source_files',
                                                                                           'electra_nb/text/docstrings.py'),
                                             'electra_nb.text.docstrings.all_docs': ( 'book/docstrings.html#all_docs',

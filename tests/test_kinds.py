@@ -1,5 +1,5 @@
 "The contract of kinds: every row of the table has every member, and nothing else asks for a kind by name."
-import ast, inspect, subprocess, sys
+import ast, inspect
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
@@ -91,12 +91,6 @@ def test_nobody_asks_by_name():
             words = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant)]
             if {*words} & {*kinds} and 'kind' in ast.unparse(node): bad.append((py.name,ast.unparse(node)))
     assert bad==[]
-
-def test_the_book_does_not_know_the_lab():
-    "Pre-training by the book, and the book's kind, load no tags, questions or studies."
-    code = "import sys, electra_nb.pretraining, electra_nb.glue.loading, electra_nb.glue.learner; print([m for m in sys.modules if m.startswith('electra_nb.lab')])"
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
-    assert done.returncode==0 and done.stdout.strip()=='[]', done.stdout+done.stderr
 
 def test_rare_label_counts_half():
     "With weights, a label with one row in a hundred has half of the gradients, however the rows fall into batches."

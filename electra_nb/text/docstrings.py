@@ -53,16 +53,20 @@ def _source_files(lib):
     return sorted(Path(places[0]).rglob('*.py')) if places else []
 
 # %% ../../nbs/book/08_docstrings.ipynb #47505575
+@cache
+def _prose(lib):
+    "The paragraphs of prose of each file of a library."
+    def read(py): return [cleandoc(m[2]) for m in _docstring.finditer(py.read_text(encoding='utf-8', errors='ignore'))]
+    return [list(dict.fromkeys(p for doc in read(py) for p in paragraphs(doc) if is_prose(p))) for py in _source_files(lib)]
+
 def library_docs(
     libs:tuple=libraries, # import names; one that is not installed is left out
 ) -> Iterator[tuple]: # (library, document), a paragraph a line
     "The prose in the docstrings of installed libraries, each paragraph once."
     seen = set()
     for lib in libs:
-        for py in _source_files(lib):
-            found = _docstring.finditer(py.read_text(encoding='utf-8', errors='ignore'))
-            paras = [p for m in found for p in paragraphs(cleandoc(m[2])) if p not in seen and is_prose(p)]
-            paras = list(dict.fromkeys(paras))
+        for prose in _prose(lib):
+            paras = [p for p in prose if p not in seen]
             seen.update(paras)
             if paras: yield lib,'\n'.join(paras)
 
