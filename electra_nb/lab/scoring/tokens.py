@@ -17,6 +17,7 @@ from ...model.families import mlm_logits, rtd_logits
 from ...text.tokenizer import text_backend
 from functools import partial
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #0c1cc2e7
@@ -25,9 +26,10 @@ def check_texts(
 ) -> list: # the same
     "Refuse what is no text."
     for i,text in enumerate(texts):
-        if not isinstance(text, str): raise ValueError(f"text {i} is {repr(text)[:40]}, of type {type(text).__name__}: a string is needed")
-        if not any('\ud800'<=c<='\udfff' for c in text): continue
-        raise ValueError(f"text {i} holds half a character ({text[:40]!r}): read the file as UTF-8, or leave the character out")
+        if not isinstance(text, str):
+            raise ValueError(f"text {i} is {repr(text)[:40]}, of type {type(text).__name__}: a string is needed")
+        if any('\ud800'<=c<='\udfff' for c in text): raise ValueError(f"text {i} holds half a character ({text[:40]!r}): "
+            "read the file as UTF-8, or leave the character out")
     return texts
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #a47f716a
@@ -81,13 +83,11 @@ def length_batches(
     max_tokens:int=2**14, # in a batch, padding included
 ) -> list: # lists of row numbers
     "Rows of similar length in one batch, the longest first."
-    batches,room = [],0
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if not room:
-            room = max(1, max_tokens//max(1, lengths[i])) # rows as wide as this one
-            batches.append([])
-        batches[-1].append(i)
-        room -= 1
+    order,batches = sorted(range(len(lengths)), key=lambda i: -lengths[i]),[]
+    while order:
+        n = max(1, max_tokens//max(1, lengths[order[0]])) # rows as wide as the longest that is left
+        batches.append(order[:n])
+        order = order[n:]
     return batches
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #912aca17
@@ -97,11 +97,10 @@ def padded(
     device, # where the batch goes
 ) -> tuple: # ids (bs, sl), attention_mask (bs, sl) bool
     "Rows as a batch that a tower takes."
-    width = max(map(len, rows))+2
-    framed = [[tok.cls_token_id,*row,tok.sep_token_id] for row in rows]
-    ids = torch.tensor([row+[tok.pad_token_id]*(width-len(row)) for row in framed], device=device)
-    lens = torch.tensor(list(map(len, framed)), device=device)
-    return ids,torch.arange(width, device=device)<lens[:,None]
+    framed = [torch.tensor([tok.cls_token_id,*row,tok.sep_token_id]) for row in rows]
+    ids = pad_sequence(framed, batch_first=True, padding_value=tok.pad_token_id)
+    lens = torch.tensor([*map(len, framed)])
+    return ids.to(device),(torch.arange(ids.shape[1])<lens[:,None]).to(device)
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #843d674f
 @contextmanager
