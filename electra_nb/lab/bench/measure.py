@@ -4,17 +4,17 @@
 
 # %% auto #0
 __all__ = ['cli', 'clock_of', 'took', 'interleave', 'unsteady', 'speedups', 'host_waits', 'CountOps', 'CountLists', 'step_memory',
-           'count_work', 'product_rate', 'matmul_peak', 'typical_batch', 'bench_steps', 'machine', 'commit',
-           'step_table', 'bench']
+           'count_work', 'product_rate', 'matmul_peak', 'typical_batch', 'bench_steps', 'commit', 'step_table', 'bench']
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #1d548bae
-import json, os, platform, re, subprocess, tempfile, time, torch
+import json, subprocess, tempfile, time, torch
 import pandas as pd
 from dataclasses import replace
 from ...commands import Command
 from ...core.files import atomic_file
 from ...core.messages import logger
 from .step import check_equal, make_step, variants_of
+from ..reports.environment import machine
 from ..speed.compile import unpad_multiple
 from ...objectives.masking import n_slots
 from ...recipe import make_recipe
@@ -173,16 +173,6 @@ def bench_steps(recipe, tok, rows, run, device='cpu', rounds=5, n=1):
     return dict(table=table.reset_index(names='variant').to_dict('records'), times=times.to_dict('list'),
         refused=unsteady(times, reference), equal=equal, peak_flops=dict(before=before, after=after))
 
-# %% ../../../nbs/lab/bench/02_measure.ipynb #7c0f3af2
-def machine(device='cpu'):
-    "The machine, its threads and its load."
-    gpu = dict(gpu=torch.cuda.get_device_name(), cuda=torch.version.cuda) if device=='cuda' else {}
-    info = Path('/proc/cpuinfo')
-    name = re.search('model name.*: (.*)', info.read_text() if info.exists() else '')
-    return dict(device=device, **gpu, processor=name[1] if name else platform.machine(),
-        instructions=torch.backends.cpu.get_cpu_capability(), cores=os.cpu_count(),
-        threads=torch.get_num_threads(), load=[round(l, 2) for l in os.getloadavg()])
-
 # %% ../../../nbs/lab/bench/02_measure.ipynb #ec3f1456
 def commit() -> str: # None outside of a git clone
     "The commit of this code; `-dirty` if files differ from it."
@@ -222,7 +212,7 @@ def bench(
         with tempfile.TemporaryDirectory() as run:
             rows = build_examples(iterable_corpus(texts), tok, packing, run)
             step = bench_steps(recipe, tok, rows, run, device, rounds, n=10 if device=='cuda' else 1)
-            about = dict(commit=commit(), versions=versions(), machine=machine(device))
+            about = dict(commit=commit(), versions=versions(), machine=dict(machine(), device=device))
     finally: torch.set_num_threads(before)
     settings = dict(size=size, quick=quick, rounds=rounds, recipe=recipe.flat())
     res = dict(date=time.strftime('%Y-%m-%d'), **about, step=step, settings=settings)

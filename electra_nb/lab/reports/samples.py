@@ -7,7 +7,7 @@ __all__ = ['sample_line', 'KeepSamples', 'last_step', 'read_samples', 'sample_ro
            'plain_words', 'with_gap']
 
 # %% ../../../nbs/lab/reports/05_samples.ipynb #657b0fcf
-import json, torch
+import json, numpy as np, torch
 from ...core.files import atomic_file, explain_oserror
 from ...objectives.show import look
 from .run_folder import RunFolder
@@ -78,11 +78,9 @@ def read_samples(
     n:int=6, # evaluations at most, evenly spread
 ) -> list: # lines of samples.jsonl
     "Some of the samples of a run."
-    def three(x): return isinstance(x, list) and len(x)==3
-    def whole(texts): return isinstance(texts, list) and all(three(text) and all(map(three, text)) for text in texts)
-    lines = [l for l in read_log(run.path/'samples.jsonl') if whole(l.get('texts'))]
-    if len(lines)<=n: return lines
-    return [lines[round(i*(len(lines)-1)/(n-1))] for i in range(n)]
+    lines = [l for l in read_log(run.path/'samples.jsonl') if l.get('texts')]
+    at = np.linspace(0, len(lines)-1, min(n, len(lines))).round().astype(int)
+    return [lines[i] for i in at]
 
 # %% ../../../nbs/lab/reports/05_samples.ipynb #08c2d8f1
 def sample_rows(
