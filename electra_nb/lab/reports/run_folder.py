@@ -50,9 +50,7 @@ def _read_facts(path):
 
 class RunFolder:
     "What the files of a run say."
-    def __init__(self,
-        path:str, # run folder
-    ):
+    def __init__(self, path:str): # run folder
         self.path = Path(path).expanduser()
         self.name = self.path.resolve().name
         self.info = read_run_info(path)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['save_study_report', 'cli', 'words_table', 'compared_starts', 'failure_sentence', 'score_figures', 'use_lines',
-           'study_tables', 'study_page', 'report', 'print_report']
+           'study_tables', 'study_page', 'report']
 
 # %% ../../../nbs/lab/reports/11_study_pages.ipynb #e52847ea
 import pandas as pd
@@ -118,7 +118,7 @@ _pages = {'recipe.json':run_page, 'study.json':study_page}
 def report(
     folder:str=None, # run folder, or folder of a study; None: the newest one in runs/
 ) -> Path: # of report.html
-    "Write the report of a run or a study."
+    "Write report.html of a run or a study, and say where it is."
     folder = newest_folder(*_pages, command='electra_report') if folder is None else Path(folder).expanduser()
     if not folder.is_dir(): raise FileNotFoundError(f"no folder {str(folder)!r}")
     make = next((make for name,make in _pages.items() if (folder/name).exists()), None)
@@ -128,11 +128,5 @@ def report(
     return folder/'report.html'
 
 # %% ../../../nbs/lab/reports/11_study_pages.ipynb #76a421c8
-def print_report(
-    folder:str=None, # run folder, or folder of a study; None: the newest one in runs/
-) -> None:
-    "Write report.html of a run or a study, and print where it is."
-    print(report(folder))
-
-cli = Command('electra_report', print_report, 'a folder is given first')
+cli = Command('electra_report', report, 'a folder is given first', show=print)
 if __name__=='__main__' and __spec__: cli() # python -m

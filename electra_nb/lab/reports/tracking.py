@@ -70,9 +70,7 @@ def opening(
 
 # %% ../../../nbs/lab/reports/12_tracking.ipynb #1c42fc4b
 @contextmanager
-def visit(
-    env:dict, # variables for the time of the visit; those that are set already stay
-):
+def visit(env:dict): # variables for the time of the visit; those that are set already stay
     "Call code of a tracker: it finds its folder, what it prints is not shown, and the random generators stay as they were."
     wanted = dict(env, DO_NOT_TRACK='1', HF_HUB_DISABLE_TELEMETRY='1')
     new = {k:v for k,v in wanted.items() if k not in os.environ}

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Window', 'by_energy', 'check_texts', 'TokenText', 'token_texts', 'windows', 'length_batches', 'padded', 'eval_mode',
-           'of_verdicts', 'by_discriminator', 'unlikeliness', 'gap_scores', 'by_generator', 'of_energies', 'read_rows',
+           'of_verdicts', 'by_discriminator', 'unlikeliness', 'by_generator', 'of_energies', 'read_rows',
            'token_scores']
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #a066f642
@@ -104,9 +104,7 @@ def padded(
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #843d674f
 @contextmanager
-def eval_mode(
-    tower, # a model
-):
+def eval_mode(tower): # a model
     "Evaluation mode without gradients, for a while."
     training = tower.training
     tower.eval()
@@ -143,22 +141,6 @@ def unlikeliness(
     d = distance/math.log(10)
     return d/(d+2)
 
-# %% ../../../nbs/lab/scoring/03_tokens.ipynb #4a857c64
-def gap_scores(
-    scorer:Scorer, # with a generator
-    rows:list, # lists of ids
-    at:list, # the position in each row that is hidden
-) -> np.ndarray: # (rows, 2) log-likelihood and error probability of the hidden tokens
-    "One batch with one gap a row."
-    device = scorer.tower.device
-    truth = torch.tensor([[row[i]] for row,i in zip(rows, at)], device=device)
-    slots = torch.tensor(at, device=device)[:,None]+1 # [CLS] stands first
-    ids,attention_mask = padded(rows, scorer.tok, device)
-    masked = ids.scatter(1, slots, scorer.tok.mask_token_id)
-    logp = mlm_logits(scorer.tower, masked, slots, attention_mask)[:,0].float().log_softmax(-1)
-    own = logp.gather(1, truth)[:,0]
-    return torch.stack([own,unlikeliness(logp.max(1).values-own)], 1).double().cpu().numpy()
-
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #2350786e
 def by_generator(
     scorer:Scorer, # with a generator
@@ -166,11 +148,16 @@ def by_generator(
     judged:list, # positions in each row that are wanted
 ) -> list: # for each row a (2, n) array: log-likelihood and error probability of the wanted tokens
     "One pass for every wanted token."
-    out = [np.zeros((2,len(at))) for at in judged]
+    out,device = [np.zeros((2,len(at))) for at in judged],scorer.tower.device
     asked = [(i,k,at) for i,places in enumerate(judged) for k,at in enumerate(places)]
     for batch in length_batches([len(rows[i])+2 for i,_,_ in asked]):
         some = [asked[b] for b in batch]
-        scores = gap_scores(scorer, [rows[i] for i,_,_ in some], [at for *_,at in some])
+        ids,attention_mask = padded([rows[i] for i,_,_ in some], scorer.tok, device)
+        slots = torch.tensor([at for *_,at in some], device=device)[:,None]+1 # [CLS] stands first
+        masked = ids.scatter(1, slots, scorer.tok.mask_token_id)
+        logp = mlm_logits(scorer.tower, masked, slots, attention_mask)[:,0].float().log_softmax(-1)
+        own = logp.gather(1, ids.gather(1, slots))[:,0]
+        scores = torch.stack([own,unlikeliness(logp.max(1).values-own)], 1).double().cpu().numpy()
         for (i,k,_),pair in zip(some, scores): out[i][:,k] = pair
     return out
 
