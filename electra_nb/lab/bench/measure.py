@@ -159,8 +159,7 @@ def bench_steps(recipe, tok, rows, run, device='cpu', rounds=5, n=1):
     "Measure all variants, `n` steps in a turn: table as records, and what it rests on."
     vs,batch,clock = variants_of(recipe, device),typical_batch(rows[0], recipe, device),clock_of(device)
     reference,precisions = next(iter(vs)),[v.changes.get('precision', 'fp32') for v in vs.values()]
-    def step_of(v, **more):
-        return make_step(replace(v, changes={**v.changes, **more}), recipe, tok, rows, run, device)
+    def step_of(v, **more): return make_step(replace(v, changes={**v.changes, **more}), recipe, tok, rows, run, device)
     def turn(step): return [step(batch) for _ in range(n)]
     def peaks(): return {p:matmul_peak(recipe, device, p) for p in set(precisions)}
     equal,before = check_equal(vs, recipe, tok, rows, batch, device),peaks()

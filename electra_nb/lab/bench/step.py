@@ -89,12 +89,12 @@ class Variant:
 
 # %% ../../../nbs/lab/bench/01_step.ipynb #29e9c2b6
 no_dropout = dict(dropout=0., attention_dropout=0.)
-variants = {'reference':Variant(loss=reference_loss, opt=LoopAdam),
+variants = { # chkstyle: ignore (one change after the other)
+    'reference':Variant(loss=reference_loss, opt=LoopAdam),
     'own pass, logits at the slots only':Variant(dict(sampler='gumbel'), opt=LoopAdam),
     'sample from the probabilities':Variant(opt=LoopAdam), 'fused optimizer (lean)':Variant(),
     "lean, in fastai's Learner":Variant(learner=True), 'lean, without padding':Variant(dict(unpad=True)),
-    'attention dropout 0':Variant(dict(attention_dropout=0.), same=False),
-    'no dropout (another algorithm)':Variant(no_dropout, same=False),
+    'attention dropout 0':Variant(dict(attention_dropout=0.), same=False), 'no dropout (another algorithm)':Variant(no_dropout, same=False),
     'no dropout, without padding':Variant(dict(unpad=True, **no_dropout), same=False)}
 
 # %% ../../../nbs/lab/bench/01_step.ipynb #d9571ec9

@@ -56,19 +56,14 @@ def run_notes(
     "What must be said in words."
     train,hint = recipe.train,bf16_hint(recipe.train.precision, device, recipe.model.hidden_size)
     times,warmup = train.steps*train.bs/n_rows,recipe.optim.warmup
-    notes = {f'{cut_off:.0%} of the text is cut off, as the end of a line that does not fit into its row is dropped '
-            '(original code): carry_overflow=True keeps it.':cut_off>.01,
-        f'The text would be read {times:,.0f} times; after some 40 times a text teaches nothing more. '
-            'Take more text, or fewer steps.':times>40,
-        f'The text would not be read once: {times:.1%} of it is used.':times<1,
-        f'The text has {n_rows:.0f} rows, fewer than one batch of {train.bs}: '
-            'take more text or a smaller bs.':n_rows<train.bs,
-        f'warmup={warmup:g} steps are more than the run, so its rate would never reach the peak. '
-            'Pass warmup=0.06, a share of it.':warmup>max(1, train.steps),
-        f'Timed with {took.rows} of {train.bs} rows in a step, and multiplied; a whole step may take a '
-            'tenth more.':took.rows<train.bs//train.accumulate,
-        f'{hint[:1].upper()}{hint[1:]}.':hint}
-    return tuple(note for note,holds in notes.items() if holds)
+    notes = [(cut_off>.01, f'{cut_off:.0%} of the text is cut off, ends of lines that do not fit into a row: carry_overflow=True keeps it.'),
+        (times>40, f'The text would be read {times:,.0f} times; after some 40 it teaches nothing more. Take more text, or fewer steps.'),
+        (times<1, f'The text would not be read once: {times:.1%} of it is used.'),
+        (n_rows<train.bs, f'The text has {n_rows:.0f} rows, fewer than one batch of {train.bs}: take more text or a smaller bs.'),
+        (warmup>max(1, train.steps), f'warmup={warmup:g} steps, more than the run: its rate would never reach the peak. Pass a share, 0.06.'),
+        (took.rows<train.bs//train.accumulate, f'Timed with {took.rows} of {train.bs} rows, and multiplied; a step may take a tenth more.'),
+        (hint, f'{hint[:1].upper()}{hint[1:]}.')]
+    return tuple(note for holds,note in notes if holds)
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #3a4dd367
 Beginning = namedtuple('Beginning', 'text more seconds') # `Prepared`; how many times as long the corpus is; time to prepare all of it
@@ -110,15 +105,14 @@ def estimate_run(
     n_read = train.steps*train.bs*recipe.packing.max_len*(1-stats['padding']) # tokens
     saved = took.checkpoint*(len(milestones(train.steps))+train.keep+2)
     where = 'CPU' if device=='cpu' else torch.cuda.get_device_name()
-    table = {'run':f'{size} on {where}, {train.steps:,} steps', 'a step':f'{rounded(took.step)} s',
-        'training':f'{duration(seconds)}, evaluations included',
-        'preparing the text':f'about {duration(start.seconds)}, once',
+    prepared = words(len(text.ids)*whole*(2 if n<=65536 else 4), 'B')
+    table = {'run':f'{size} on {where}, {train.steps:,} steps', 'a step':f'{rounded(took.step)} s', # chkstyle: ignore
+        'training':f'{duration(seconds)}, evaluations included', 'preparing the text':f'about {duration(start.seconds)}, once',
         'ends, if started now':f'{end_time(seconds+start.seconds):%Y-%m-%d %H:%M}',
         'text':f"{name}, about {words(text.report['tokens_in']*whole)} tokens",
         'will be read':f"{words(n_read)} tokens; the text {f'{times:,.0f}' if times>=10 else f'{times:.2g}'} times",
-        'computing':f'{flops:.2e} operations', 'disk':f"checkpoints at most {words(saved, 'B')}, "
-            f"prepared text {words(len(text.ids)*whole*(2 if n<=65536 else 4), 'B')}",
-        **({'memory':f"{words(took.memory, 'B')} at its peak"} if took.memory else {})}
+        'computing':f'{flops:.2e} operations', 'disk':f"checkpoints at most {words(saved, 'B')}, prepared text {prepared}"}
+    if took.memory: table['memory'] = f"{words(took.memory, 'B')} at its peak"
     notes = run_notes(recipe, took, n_rows, stats['cut_off'], device)
     return RunEstimate(train.steps, took.step, seconds/3600, times, flops, table, notes)
 

@@ -29,9 +29,9 @@ def machine() -> dict: # name -> word or number
     def gigabytes(n): return f'{n/2**30:.0f} GiB'
     def words(p): return f'{p.name}, {gigabytes(p.total_memory)}, capability {p.major}.{p.minor}'
     gpus = [words(cuda.get_device_properties(i)) for i in range(cuda.device_count())]
-    return dict(system=f'{platform.system()} {platform.release()}', processor=name[1] if name else platform.machine(),
-        instructions=torch.backends.cpu.get_cpu_capability(),
-        cores=len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count(), threads=torch.get_num_threads(),
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()
+    return dict(system=f'{platform.system()} {platform.release()}', processor=name[1] if name else platform.machine(), # chkstyle: ignore
+        instructions=torch.backends.cpu.get_cpu_capability(), cores=cores, threads=torch.get_num_threads(),
         memory=gigabytes(psutil.virtual_memory().total), load=[round(n, 2) for n in psutil.getloadavg()],
         gpu='; '.join(gpus) or 'none', cuda=torch.version.cuda)
 

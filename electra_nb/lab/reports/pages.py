@@ -50,10 +50,9 @@ def run_page(folder:str) -> str: # HTML
     figures = [('steps', f'{run.step:,}'), ('training', duration(run.seconds))]
     figures += [(label, f'{v[key]:.3f}') for label,key in run.objective.headline_metrics.items() if key in v]
     if 'pair_accuracy' in v: figures.append(('real sentence preferred (chance 50 %)', f"{v['pair_accuracy']:.0%}"))
-    return render('run.html', title=f'Pre-training of {run.name}, size {run.size}', run=run, figures=figures,
-        curves=charts(run, *run.objective.panels, *probe_panels), rate=charts(run, learning_rate),
-        speed=charts(run, throughput), diagnosis=diagnose(run), changed=changed, settings=used_settings(run),
-        facts=run_facts(run), metrics=[(words[k], f'{v[k]:.4f}', k) for k in words],
+    return render('run.html', title=f'Pre-training of {run.name}, size {run.size}', run=run, figures=figures, diagnosis=diagnose(run),
+        curves=charts(run, *run.objective.panels, *probe_panels), rate=charts(run, learning_rate), speed=charts(run, throughput),
+        changed=changed, settings=used_settings(run), facts=run_facts(run), metrics=[(words[k], f'{v[k]:.4f}', k) for k in words],
         code=render('go_on.txt', run=run, changed=changed), today=date.today(), **sample_values(run))
 
 # %% ../../../nbs/lab/reports/06_pages.ipynb #51b40c50
@@ -63,5 +62,4 @@ def save_run_report(
 ) -> None:
     "Write `report.html`; a report that cannot be written is no reason to fail."
     try: atomic_file(Path(folder)/'report.html', page(folder))
-    except Exception as e:
-        logger.warning(f'report.html could not be written ({type(e).__name__}: {e}); electra_report writes it again')
+    except Exception as e: logger.warning(f'report.html could not be written ({type(e).__name__}: {e}); electra_report writes it again')

@@ -156,8 +156,8 @@ def used_settings(run:RunFolder) -> list: # pairs of name and value
     return [(k,v) for k,v in run.settings.items() if k not in idle]
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #0ae3e530
-_shares = dict(cut_off='cut off, since it did not fit into a row', padding='padding in the rows', unk='unknown tokens, [UNK]',
-    one_segment='rows of one segment', framed='rows that begin with [CLS] and end with [SEP]',
+_shares = dict(cut_off='cut off, since it did not fit into a row', padding='padding in the rows', # chkstyle: ignore
+    unk='unknown tokens, [UNK]', one_segment='rows of one segment', framed='rows that begin with [CLS] and end with [SEP]',
     single_letters='words and pieces that are single letters', different_rows='different rows',
     repeated_spans='spans of the text that repeat', held_out_seen='held-out spans that were trained on',
     held_out='share that is held out')

@@ -25,9 +25,8 @@ from functools import partial
 from pathlib import Path
 
 # %% ../../../nbs/lab/reports/11_study_pages.ipynb #c8474a92
-_summary_words = {**{k:k for k in 'task start metric runs median mean'.split()}, 'sd':'±', 'best':'best',
-    'interval':'mean, 95 % interval', 'covers':'covers', 'test':'median on test rows',
-    'best_test':'test rows, best run', 'guess':'guessing', 'also':'also'}
+_summary_words = {**{k:k for k in 'task start metric runs median mean'.split()}, 'sd':'±', 'best':'best', 'interval':'mean, 95 % interval',
+    'covers':'covers', 'test':'median on test rows', 'best_test':'test rows, best run', 'guess':'guessing', 'also':'also'}
 _compare_words = dict(task='task', runs_a='runs, pre-trained', runs_b='runs, random', mean_a='mean, pre-trained',
     mean_b='mean, random', difference='difference', interval='95 % interval', p='p', covers='covers', note='note')
 
@@ -100,7 +99,7 @@ def study_page(folder:str) -> str: # HTML
     for kind in kinds.values(): usual.update(settings(kind.settings()))
     ledger = pd.DataFrame(lines).reindex(columns=['task','start','seed','score','failure','steps','seconds'])
     seconds = pd.to_numeric(ledger.seconds).sum()
-    return render('study.html', title=title, lines=lines, n_tasks=summary.task.nunique(), today=date.today(),
+    return render('study.html', title=title, lines=lines, n_tasks=summary.task.nunique(), today=date.today(), # chkstyle: ignore
         medians=[(f"{r['task']}, {r['start']}: median {r['metric']}", f"{r['median']:.1f}") for r in scored],
         gains=[f'{gain_sentence(r, len(compared))}.' for r in compared.to_dict('records')] if compared is not None else [],
         failures=[failure_sentence(r) for r in lines if r['failure']], figures=score_figures(lines),

@@ -123,8 +123,7 @@ def open_tracker(self:Track, name, folder, kwargs) -> str: # id of its run
     "Start a tracker; an object stays what it is."
     folder.mkdir(parents=True, exist_ok=True)
     t = self.wanted[name]
-    if isinstance(t, type):
-        t = t('electra_nb', **kwargs, **(dict(logging_dir=folder) if t.requires_logging_directory else {}))
+    if isinstance(t, type): t = t('electra_nb', **kwargs, **(dict(logging_dir=folder) if t.requires_logging_directory else {}))
     t.start()
     if name not in self.sent: t.store_init_configuration(self.config)
     self.live[name] = t

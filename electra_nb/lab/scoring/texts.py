@@ -19,8 +19,7 @@ def named_file(
     is_text,path = isinstance(source, str),Path(os.path.expanduser(source))
     if is_text and '\n' in source: return None
     if os.path.isfile(path): return path
-    if os.path.isdir(path) and (os.sep in str(source) or not is_text):
-        raise ValueError(f"{source} is a folder: name a file in it")
+    if os.path.isdir(path) and (os.sep in str(source) or not is_text): raise ValueError(f"{source} is a folder: name a file in it")
     meant = not is_text or (' ' not in source and file_kind(path) in suffixes)
     if meant: raise FileNotFoundError(f"there is no file {str(source)!r}")
 

@@ -26,8 +26,7 @@ def check_texts(
 ) -> list: # the same
     "Refuse what is no text."
     for i,text in enumerate(texts):
-        if not isinstance(text, str):
-            raise ValueError(f"text {i} is {repr(text)[:40]}, of type {type(text).__name__}: a string is needed")
+        if not isinstance(text, str): raise ValueError(f"text {i} is {repr(text)[:40]}, of type {type(text).__name__}: a string is needed")
         if any('\ud800'<=c<='\udfff' for c in text): raise ValueError(f"text {i} holds half a character ({text[:40]!r}): "
             "read the file as UTF-8, or leave the character out")
     return texts

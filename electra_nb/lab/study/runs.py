@@ -232,7 +232,8 @@ def _task_config(task, plan):
 # %% ../../../nbs/lab/study/05_runs.ipynb #d106d516
 def _run_sentence(line):
     "What a run has come to."
-    got = {'diverged':'diverged: the loss is not finite', 'undefined':f"{line['metric']} is undefined on these dev rows"}.get(line['failure'])
+    words = dict(diverged='diverged: the loss is not finite', undefined=f"{line['metric']} is undefined on these dev rows")
+    got = words.get(line['failure'])
     same = ', the same answer for every text' if line['failure']=='constant' else ''
     return (f"{line['task']}, seed {line['seed']}, {line['start']}: {got or '{metric} {score:.2f}'.format(**line)}{same} "
         f"(guessing {line['guess']:.2f}); {line['steps']:,} steps in {line['seconds']:.0f} s")

@@ -257,8 +257,7 @@ def plot_scores(lines:list) -> ShownFigure:
     axes,one_model = fig.subplots(n_rows, n_columns, squeeze=False).ravel(),len({m for m,_ in kinds})==1
     for ax in axes[len(tasks):]: ax.remove()
     for ax,task in zip(axes, tasks):
-        for x,kind in enumerate(kinds):
-            _draw_runs(ax, x, [r for r in by.get((*kind,task), ()) if r['score'] is not None])
+        for x,kind in enumerate(kinds): _draw_runs(ax, x, [r for r in by.get((*kind,task), ()) if r['score'] is not None])
         first = next(r for r in lines if r['task']==task)
         ax.axhline(first['guess'], ls=':', color='gray')
         ax.set(title=task, ylabel=first['metric'], xlim=(-.6,len(kinds)-.4))

@@ -129,8 +129,7 @@ def answer(
     "What a saved model answers."
     task = saved_task(folder)[1]
     kind,rows,paired = kind_of(task),rows_to_predict(texts, task, text),len(task.text)==2
-    if probabilities and (form or not kind.names):
-        raise ValueError("probabilities=True is for labels and tags in their usual form")
+    if probabilities and (form or not kind.names): raise ValueError("probabilities=True is for labels and tags in their usual form")
     empty = [i for i,row in enumerate(rows) if _has_gap(row, paired)]
     if len(empty)==len(rows): raise ValueError("there is no text to predict")
     if empty and form: raise ValueError(f"row {empty[0]} has no text, and form={form!r} has no place for it: leave such rows out")
