@@ -229,24 +229,14 @@ def _task_config(task, plan):
     lr = task.intermediate_lr if plan.identity['mnli_first'] else None
     return cfg if lr is None else replace(cfg, lr=lr)
 
-# %% ../../../nbs/lab/study/05_runs.ipynb #01fd3269
-def _encode(data, plan):
-    "Encode the rows of a task: split -> `Features`."
-    cfg = _task_config(data.task, plan)
-    feats = task_features(data, plan.tok, cfg, ['train','dev',*extra_rows(data)])
-    for split,f in feats.items():
-        if f.n_cut:
-            logger.info(f"{data.name}: {f.n_cut:,} of {len(f):,} {split} texts are longer than max_len={cfg.max_len} ids and are cut")
-    return feats
-
 # %% ../../../nbs/lab/study/05_runs.ipynb #d106d516
 def _run_sentence(line):
     "What a run has come to."
     words = dict(diverged='diverged: the loss is not finite', undefined=f"{line['metric']} is undefined on these dev rows")
-    got = words.get(line['failure']) or f"{line['metric']} {line['score']:.2f}"
-    if line['failure']=='constant': got += ', the same answer for every text'
-    took = f"{line['steps']:,} steps in {line['seconds']:.0f} s"
-    return f"{line['task']}, seed {line['seed']}, {line['start']}: {got} (guessing {line['guess']:.2f}); {took}"
+    got = words.get(line['failure'])
+    same = ', the same answer for every text' if line['failure']=='constant' else ''
+    return (f"{line['task']}, seed {line['seed']}, {line['start']}: {got or '{metric} {score:.2f}'.format(**line)}{same} "
+        f"(guessing {line['guess']:.2f}); {line['steps']:,} steps in {line['seconds']:.0f} s")
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #db2523a8
 def _other_machine(lines, task, cfg, device):
@@ -262,7 +252,12 @@ def _other_machine(lines, task, cfg, device):
 def make_work(data:TaskData, plan:StudyConfig) -> Work:
     "The rows of a task, encoded, with all that its runs have in common."
     if note := _other_machine(read_ledger(plan.out), data.name, plan.cfg, plan.device): logger.info(note)
-    return Work(data, _encode(data, plan), _task_config(data.task, plan), plan.source, plan.out, plan.device)
+    cfg = _task_config(data.task, plan)
+    feats = task_features(data, plan.tok, cfg, ['train','dev',*extra_rows(data)])
+    for split,f in feats.items():
+        if f.n_cut: logger.info(f"{data.name}: {f.n_cut:,} of {len(f):,} {split} texts are longer than "
+            f"max_len={cfg.max_len} ids and are cut")
+    return Work(data, feats, cfg, plan.source, plan.out, plan.device)
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #4435e23d
 def keep_run(
@@ -304,13 +299,13 @@ def study_session(plan:StudyConfig):
 # %% ../../../nbs/lab/study/05_runs.ipynb #c5626f80
 def _task_sentence(r):
     "What the runs of a task have come to; a row of `Study.statistics`."
-    s = 's' if r['runs']>1 else ''
-    if r['median']!=r['median']: return f"{r['task']}, {r['start']}: no run has a score; {r['failed']}"
-    spread = f", mean {r['mean']:.1f} ± {r['sd']:.1f}, best {r['best']:.1f}" if s else ''
-    failed = f"; {r['failed']}" if r['failed'] else ''
+    name,several = f"{r['task']}, {r['start']}",r['runs']>1
+    if r['median']!=r['median']: return f"{name}: no run has a score; {r['failed']}"
+    spread = f", mean {r['mean']:.1f} ± {r['sd']:.1f}, best {r['best']:.1f}" if several else ''
     test = f", on test rows {r['test']:.1f}" if r['test']==r['test'] else ''
-    score = f"{r['task']}, {r['start']}: {r['metric']} {r['median']:.1f}{spread}{test}"
-    return f"{score} ({r['runs']} run{s}; guessing {r['guess']:.1f}){failed}"
+    failed = f"; {r['failed']}" if r['failed'] else ''
+    return (f"{name}: {r['metric']} {r['median']:.1f}{spread}{test} ({r['runs']} run{'s'*several}; "
+        f"guessing {r['guess']:.1f}){failed}")
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #17c3d1de
 def _metric_words(name, data):
