@@ -92,11 +92,19 @@ def _check_ids(path, vocab):
         if tokens.setdefault(i, t)!=t:
             raise ValueError(f"{path}: the tokens {tokens[i]!r} and {t!r} have the same id, {i}: give each its own")
 
+# %% ../../nbs/book/12_tokenizer.ipynb #c9055faa
+_easy = re.compile('[ -~–—‘’“”…]*').fullmatch # printable ASCII, dashes, quotation marks, ellipsis
+
+def _normalized(text, normalizer, lower):
+    "A text as the normalizer of `_normalizer` leaves its lines."
+    def line(l): return (l.lower() if lower else l) if _easy(l) else normalizer.normalize_str(l)
+    return '\n'.join(map(line, text.split('\n')))
+
 # %% ../../nbs/book/12_tokenizer.ipynb #4a3632cc
-def _alphabet(texts, normalizer, limit):
-    "The `limit` commonest characters of the normalised texts, sorted; blanks left out."
+def _alphabet(texts, limit):
+    "The `limit` commonest characters of normalised texts, sorted; blanks left out."
     counts = Counter()
-    for t in texts: counts.update(normalizer.normalize_str(t))
+    for t in texts: counts.update(t)
     common = sorted((c for c in counts if not c.isspace()), key=lambda c: (-counts[c],c))
     return sorted(common[:limit])
 
@@ -124,11 +132,16 @@ def wordpiece(
             "for 100 or more")
     texts,tok = list(texts),Tokenizer(models.WordPiece(unk_token='[UNK]'))
     tok.normalizer,tok.pre_tokenizer = _normalizer(lower, strip_accents),pre_tokenizers.BertPreTokenizer()
-    chars = _alphabet(texts, tok.normalizer, min(1000, vocab_size//3))
+    plain = [_normalized(t, tok.normalizer, lower) for t in texts]
+    chars = _alphabet(plain, min(1000, vocab_size//3))
     inside = ['##'+c for c in chars]
     trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, min_frequency=min_frequency, show_progress=False,
         special_tokens=[*special_tokens, *inside], initial_alphabet=chars, limit_alphabet=len(chars))
-    tok.train_from_iterator([_drop_long_words(t, tok) for t in texts], trainer)
+    for i,t in enumerate(texts):
+        short = _drop_long_words(t, tok)
+        if short!=t: plain[i] = _normalized(short, tok.normalizer, lower)
+    tok.normalizer = normalizers.Sequence([]) # the texts have been normalised
+    tok.train_from_iterator(plain, trainer)
     return bert_tokenizer(tok.get_vocab(), lower, strip_accents)
 
 # %% ../../nbs/book/12_tokenizer.ipynb #ad0ffc8f
@@ -223,8 +236,6 @@ def text_backend(
     return _text_backend(tok.backend_tokenizer.to_str(), tuple(special_ids(tok)))
 
 # %% ../../nbs/book/12_tokenizer.ipynb #d47959d4
-_easy = re.compile('[ -~–—‘’“”…]*').fullmatch # printable ASCII, dashes, quotation marks, ellipsis
-
 def _parts(normalizer):
     if not normalizer: return []
     return [p for n in normalizer['normalizers'] for p in _parts(n)] if normalizer['type']=='Sequence' else [normalizer]
