@@ -159,7 +159,7 @@ def test_shapes(home, caplog):
     compiled,learn = run(home, 'unpadded', **{**calm, 'unpad':True, 'compile':True})
     told = [r.message for r in caplog.records if 'torch.compile' in r.message]
     assert close(plain, compiled) and 2<=len(learn.compile_step.shapes)==len(told)<=4
-    assert 'the training step' in told[0] and all('another shape' in t for t in told[1:])
+    assert 'the model' in told[0] and all('another shape' in t for t in told[1:])
 
 def test_a_compiler_that_fails(home, caplog):
     "One sentence, and the run is that of the plain step, to the last bit."
