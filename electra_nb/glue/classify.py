@@ -178,8 +178,7 @@ def read(self:Classify, table:Table, labelled:bool=True) -> TextSplit:
 def rows_of(self:Classify, texts) -> TextSplit:
     "Rows without labels, of strings or pairs of strings, one or several; other things are refused."
     if hasattr(texts, 'columns') or isinstance(texts, (dict,set)) or not hasattr(texts, '__iter__'):
-        raise ValueError(f"texts= is a {type(texts).__name__}: pass a string, a pair, or a list of them, "
-            "such as df['text'].tolist() for a column of a data frame")
+        raise ValueError(f"texts= is a {type(texts).__name__}: pass a string, a pair, or a list, such as df['text'].tolist()")
     one = isinstance(texts, str) or (self.pair and len(texts)==2 and all(isinstance(t, str) for t in texts))
     texts = [texts] if one else list(texts)
     def fits(t): return isinstance(t, (tuple,list)) and [type(x) for x in t]==[str,str] if self.pair else isinstance(t, str)

@@ -33,9 +33,8 @@ def check_count(data:TaskData, split:str) -> None:
     "Refuse an official file with another number of rows."
     rows,n = data.splits[split],data.task.splits[split].n
     if n is None or abs(len(rows)-n)<=(n//10_000 if split=='train' else 0): return
-    raise ValueError(f"{data.name}: {rows.source} has {len(rows):,} rows, the official {split} has {n:,}: the file is cut short or "
-        "another one. "
-        f"To use it all the same, name it: {data.name}:{split}={rows.source}")
+    raise ValueError(f"{data.name}: {rows.source} has {len(rows):,} rows, the official {split} has {n:,}: it is cut short, or "
+        f"another one. To use it all the same, name it: {data.name}:{split}={rows.source}")
 
 def task_folder(task:Task, glue_dir:str) -> Path:
     "The folder of a task in the original layout, the first of its names that is there; upper and lower case are the same."
@@ -91,8 +90,7 @@ def _hub_split(repo, config, split):
     try: return load_dataset(where, config or None, split=split, revision=revision or None)
     except (OSError,RuntimeError,ValueError) as e:
         why = f'{type(e).__name__}: {str(e).splitlines()[0]}'
-        raise ConnectionError(f"{repo} ({config}, {split}) could not be loaded ({why}). Without a network, pass glue_dir= with "
-            "a folder in the original layout.") from e
+        raise ConnectionError(f"{repo} ({config}, {split}) could not be loaded ({why}). Offline, pass glue_dir= with a folder") from e
 
 # %% ../../nbs/book/50_loading.ipynb #6c309960
 def from_hub(

@@ -263,8 +263,7 @@ def mixture(
     "Several corpora, one after the other."
     for c,w in parts:
         if isinstance(w, bool) or not 0<w<=1000:
-            raise ValueError(f"the weight of {c.name!r} is {w!r}: it is how often each document is read in a pass, a number above 0 "
-                "and up to 1000")
+            raise ValueError(f"the weight of {c.name!r} is {w!r}: how often each document is read in a pass, above 0 and up to 1000")
     def read():
         for c,w in parts: yield from _weighted(c, w)
     sizes = [c.n_bytes for c,_ in parts]
@@ -312,14 +311,12 @@ def _parts(source):
     items = list(source.items()) if isinstance(source, dict) else source
     if not isinstance(items, (list,tuple)) or not items: return None
     if all(map(_is_weighted, items)): return items
-    if isinstance(source, dict): raise ValueError("a dictionary is a mixture of corpora with their weights, such as "
-        "{'wikipedia': 1, 'books/': 2.5}; texts are passed as a list")
+    if isinstance(source, dict): raise ValueError("a dictionary is corpora with their weights, such as {'wikipedia': 1}; texts are a list")
     if all(map(_is_source, items)): return [(s,1) for s in items]
     odd = next((x for x in items if _is_source(x) or _is_named(x)), None)
     if odd is None: return None
     raise ValueError(f"a list of strings is texts, but {str(odd)[:60]!r} is a corpus, or the name of one or of a file. Several sources are "
-        "one string with commas, 'wikipedia, books/', or a dictionary with weights, {'wikipedia': 1, 'books/': 1}. If it is a text, "
-        "pass a generator, (t for t in texts)")
+        "one string with commas, 'wikipedia, books/', or a dictionary with weights. If it is a text, pass a generator")
 
 # %% ../../nbs/book/10_corpus.ipynb #f905d5e5
 def _resolve(source, text_column, whole_files):

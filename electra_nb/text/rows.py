@@ -104,8 +104,7 @@ def check_size(self:Examples) -> None:
     for f in (self.ids,self.offsets,self.n_a):
         if not os.path.exists(f.filename): continue # a map outlives the name of its file
         if os.path.getsize(f.filename)>=f.nbytes: continue
-        raise OSError(f"{f.filename} has become shorter while it was read: delete its folder, and the same call prepares the "
-            "text again and goes on")
+        raise OSError(f"{f.filename} has become shorter while it was read: delete its folder, and the same call makes it again")
 
 @patch
 def batch(self:Examples,

@@ -176,8 +176,7 @@ def tell_labels(classes:tuple, name:str) -> None: # `name` is for the message
     seen = {}
     for c in classes: seen.setdefault(seen_label(c), []).append(c)
     for same in (s for s in seen.values() if len(s)>1):
-        logger.warning(f"{name}: classes {' and '.join(map(ascii, same))} differ only in capitals, blanks or invisible signs: "
-            "write one as the other")
+        logger.warning(f"{name}: classes {' and '.join(map(ascii, same))} differ only in capitals, blanks or invisible signs")
     for c in classes:
         if c.lower() not in ('null','none','na','n/a','<na>','#n/a'): continue
         logger.info(f"{name}: the word {c!r} is read as a class, not as a missing label")
@@ -237,8 +236,7 @@ def tell_lacks(task:Task, splits:dict) -> None:
     if rare: logger.info(f"label {few(rare)} has one row, so none is held out")
     if other: logger.info(f"no dev row has the label {few(other)}, so how well it is found is not seen")
     if np.count_nonzero(dev)==1:
-        logger.warning(f"the dev rows hold one class ({task.labels[dev.argmax()]!r}): they cannot show whether labels are told apart; "
-            "mcc is undefined")
+        logger.warning(f"the dev rows hold one class ({task.labels[dev.argmax()]!r}): they cannot show if labels are told apart")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #d6932658
 def table_task(
