@@ -6,7 +6,7 @@
 __all__ = ['FinetuneConfig', 'encoder_settings', 'setting_names', 'check_settings', 'finetune_config', 'own_settings',
            'flat_settings', 'settings_from', 'layer_groups', 'layer_factors', 'task_features', 'SumLoss', 'SparseNorm',
            'set_dropout', 'TaskLearner', 'task_loaders', 'training_args', 'task_learner', 'WatchLoss', 'SkipValidation',
-           'n_train_steps', 'train_steps', 'n_task_steps', 'fit_task', 'dev_predictions']
+           'train_steps', 'n_task_steps', 'fit_task', 'dev_predictions']
 
 # %% ../../nbs/book/49_learner.ipynb #e100c081
 import time, torch
@@ -269,15 +269,6 @@ class SkipValidation(Callback):
     "Leave out the validation of every pass."
     def before_validate(self): raise CancelValidException()
 
-# %% ../../nbs/book/49_learner.ipynb #f5de6cdb
-def n_train_steps(
-    n_rows:int, # training features, copies included
-    bs:int, # rows in a batch
-    epochs:float, # passes
-) -> int:
-    "Updates of a run (original code: an incomplete batch counts)."
-    return max(1, int(-(-n_rows//bs)*epochs))
-
 # %% ../../nbs/book/49_learner.ipynb #d040a7bd
 def train_steps(
     learn:Learner, # its model has an encoder `electra` and a `head`
@@ -297,10 +288,10 @@ def train_steps(
 
 # %% ../../nbs/book/49_learner.ipynb #a86f3743
 def n_task_steps(learn:TaskLearner, cfg:FinetuneConfig) -> int:
-    "Updates that the epochs of a task take."
+    "Updates that the epochs of a task take (original code: an incomplete batch counts)."
     dl = learn.dls.train
     epochs = dl.kind.task.epochs if cfg.epochs is None else cfg.epochs
-    return n_train_steps(len(dl.examples), dl.bs, epochs)
+    return max(1, int(dl.per_pass*epochs))
 
 # %% ../../nbs/book/49_learner.ipynb #6a1b0edd
 def fit_task(

@@ -104,8 +104,8 @@ def check_size(self:Examples) -> None:
     for f in (self.ids,self.offsets,self.n_a):
         try: size = os.stat(f.filename).st_size
         except FileNotFoundError: continue # a map outlives the name of its file
-        if size<f.nbytes: raise OSError(f"{f.filename} has become shorter while it was read: delete its folder, and the same call prepares the "
-            "text again and goes on")
+        if size>=f.nbytes: continue
+        raise OSError(f"{f.filename} has become shorter while it was read: delete its folder, and the same call makes it again")
 
 @patch
 def batch(self:Examples,
