@@ -15,7 +15,7 @@ from ...core.files import atomic_file, read_json
 from .elements import render, svg
 from .pages import run_page
 from .run_folder import newest_folder
-from ..study.statistics import compare, gain_sentence, groups, paper_table, plot_scores, summarize
+from ..study.statistics import beside, gain_sentence, groups, paper_table, plot_scores, summarize
 from ..study.folder import read_ledger
 from ..study.study import saved_task
 from ...core.settings import settings
@@ -27,7 +27,7 @@ from pathlib import Path
 _summary_words = dict(task='task', start='start', metric='metric', runs='runs', median='median', mean='mean', sd='±', best='best',
     interval='mean, 95 % interval', covers='covers', test='median on test rows', best_test='test rows, best run',
     guess='guessing', also='also')
-_compare_words = dict(task='task', runs_a='runs, pre-trained', runs_b='runs, random', mean_a='mean, pre-trained', mean_b='mean, random',
+_compare_words = dict(task='task', against='against', runs_a='runs', runs_b='its runs', mean_a='mean', mean_b='its mean',
     difference='difference', interval='95 % interval', p='p', covers='covers', note='note')
 
 def _cell(x):
@@ -48,10 +48,9 @@ def words_table(
 def compared_starts(
     lines:list, # of the ledger
     folder:str=None, # of the study, with the answers of each run; None: only the scores are known
-) -> pd.DataFrame: # None: there is only one kind of start
-    "What pre-training adds to random initial values."
-    def started(at_random): return [r for r in lines if r['start'].startswith('random')==at_random]
-    try: return compare(started(False), started(True), ('pre-trained','random'), (folder,folder))
+) -> pd.DataFrame: # None: there is nothing to compare with
+    "What pre-training adds to random initial values, and to methods without an encoder."
+    try: return beside(lines, read_ledger(Path(folder)/'rivals.jsonl') if folder else (), folder)
     except ValueError: return None
 
 # %% ../../../nbs/lab/reports/11_study_pages.ipynb #7d41f794

@@ -205,7 +205,7 @@ Rows: {rows}. Fingerprint of the rows: `{mark}`. Licence of the rows and of the 
 | split | {metrics} |
 |---|{lines}
 {scores}
-
+{beside}
 This is the best of the runs of its study on the dev rows, so its score there is too high for new rows. Other texts than those it learned from may score lower.
 '''
 
@@ -215,17 +215,20 @@ def model_page(
     r:dict, # line of the ledger
     task:Task,
     folder:Path, # of the model
+    rivals:list=(), # lines of methods without an encoder on the same rows (`lab.rivals`)
 ) -> str: # Markdown
     "The card of a fine-tuned model."
     kind,scores = kind_of(task),r.get('scores') or {'dev':{r.get('metric', task.metrics[0]):r['score']}}
     metrics = list(scores['dev'])
     def shown(x): return 'undefined' if x is None or x!=x else f'{x:.2f}'
     rows = [_line([split,*(shown(s.get(m)) for m in metrics)]) for split,s in scores.items()]
+    others = ', '.join(f"{l['rival']} {shown(l['score'])}" for l in rivals)
+    beside = f'\nWithout an encoder, on the same rows ({metrics[0]}, dev): {others}.\n' if others else ''
     return _page.format(task=r['task'], model=r.get('model', 'an encoder'), start=r['start'], seed=r['seed'],
         hub=f'pipeline_tag: {kind.pipeline}\n' if kind.pipeline else '', mark=r.get('rows', 'unknown'),
         answers=f"Its labels: {', '.join(kind.names[:50])}." if kind.names else '',
         use='\n'.join(kind.use(folder, settings_from(kind, r['recipe']).own)), rows=', '.join(f'{n:,} {s}' for s,n in r.get('n', {}).items()) or 'unknown',
-        metrics=' | '.join(metrics), lines='---|'*len(metrics), scores='\n'.join(rows))
+        metrics=' | '.join(metrics), lines='---|'*len(metrics), scores='\n'.join(rows), beside=beside)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #0d4293c7
 def _saved(out, lines):
@@ -246,7 +249,8 @@ def save_best(
     about = dict(name=r['task'], task={**asdict(task), 'splits':{}}, seed=r['seed'], start=r['start'], score=r['score'],
         max_len=r['recipe']['max_len'], recipe=r['recipe'])
     folder = out/'models'/run_name(r['task'], r['start'], r['seed'])
-    files = {'task.json':json.dumps(_finite(about), indent=1), 'README.md':model_page(r, task, folder)}
+    rivals = [l for l in read_ledger(out/'rivals.jsonl') if l['task']==r['task']]
+    files = {'task.json':json.dumps(_finite(about), indent=1), 'README.md':model_page(r, task, folder, rivals)}
     kind_of(task).save(model, folder, saved_tokenizer(tok, about['max_len']), files)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #1699e3f1
