@@ -27,7 +27,8 @@ from pathlib import Path
 _summary_words = dict(task='task', start='start', metric='metric', runs='runs', median='median', mean='mean', sd='±', best='best',
     interval='mean, 95 % interval', covers='covers', test='median on test rows', best_test='test rows, best run',
     guess='guessing', also='also')
-_compare_words = dict(task='task', against='against', runs_a='runs', runs_b='its runs', mean_a='mean', mean_b='its mean',
+_compare_words = dict(task='task', against='beside', runs_a='runs, pre-trained', runs_b='runs, the other',
+    mean_a='mean, pre-trained', mean_b='mean, the other',
     difference='difference', interval='95 % interval', p='p', covers='covers', note='note')
 
 def _cell(x):

@@ -38,7 +38,7 @@ def word_features(
     return found
 
 # %% ../../../nbs/lab/rivals/02_crf.ipynb #a715c406
-settings = {'c1':.1, 'c2':.1, 'max_iterations':100} # of CRFsuite; not tuned on any task
+settings = dict(c1=.1, c2=.1, max_iterations=100) # of CRFsuite; not tuned on any task
 
 def crf_tagger(
     sentences:list, # of lists of features, as `word_features` makes them
