@@ -15,6 +15,7 @@ from .core.files import hash_texts
 from .objectives.table import objectives
 from .core.settings import option_docs, plain_number, settings, with_options, with_values
 from .lab.reports.study_pages import save_study_report
+from .lab.rivals.beside import run_rivals
 from .lab.study.folder import open_study
 from .lab.study.runs import StudyConfig, answer_tests, closing_words, log_summary, run_task, study_session
 from .lab.study.study import Study
@@ -151,6 +152,7 @@ def finetune(
     name:str=None, # of your own task, in tables; two studies are compared by it; None: that of the file
     glue_dir:str=None, # folder that holds the folders of the tasks, in their original layout; None: the Hugging Face hub
     baseline:bool=None, # also fine-tune the same encoder from random initial values; None: for the built-in tasks
+    rivals:bool=None, # also score methods without an encoder on the same rows: tf-idf, a CRF (lab.rivals); None: for the built-in tasks
     mnli_first:bool=False, # fine-tune on MNLI before RTE, then at lr 2e-5 if none is given, and before STS-B (paper, appendix)
     together:bool=False, # train one encoder on all tasks at once (lab.study.together); False: one for each
     out:str=None, # folder of the study; None: a folder in runs/ named after model and constants
@@ -169,6 +171,7 @@ def finetune(
     _check_counts(runs=runs, keep=keep, seed=seed, at_once=at_once)
     _check_places(out, submission, keep, runs)
     _check_glue(tasks, glue_dir=glue_dir, mnli_first=mnli_first, submission=submission)
+    if rivals not in (None,True,False): raise ValueError(f"rivals={rivals!r} must be True or False, or None for the built-in tasks alone")
     source,only_shape = find_model(model)
     electra,tok = load_encoder(source),encoder_tokenizer(source, tokenizer)
     options = {k:v for k,v in options.items() if v is not None}
@@ -191,7 +194,9 @@ def finetune(
     out = Path(out or f"runs/{identity['model']}-finetuned-{hash_texts(about)[:6]}").expanduser()
     open_study(out, identity, write=False)
     plan = StudyConfig(identity, source, tok, cfg, out, starts, [*range(seed, seed+runs)], keep, device, at_once, parts)
-    with study_session(plan): run_together(rows, plan) if together else [run_task(task, plan) for task in rows]
+    with study_session(plan):
+        if builtin if rivals is None else rivals: run_rivals(rows, plan) # first, so that the cards of the models can name them
+        run_together(rows, plan) if together else [run_task(task, plan) for task in rows]
     study = Study(out, {task.name:task for task in rows}, device, glue_dir)
     log_summary(study)
     answer_tests(study)

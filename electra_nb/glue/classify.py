@@ -127,7 +127,7 @@ class Classify:
     "One label, or one score, for a text or a pair of texts."
     task:Task
     title,settings = 'texts with labels or scores',ClassifyConfig
-    layout,tasks,own = glue_layout,tasks,None # `lab.kinds` has the reader of one's own rows
+    layout,tasks,own,rivals = glue_layout,tasks,None,() # `lab.kinds` has the reader of one's own rows, and names rivals
     pipeline = 'text-classification'
 
     @property

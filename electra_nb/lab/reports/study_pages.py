@@ -14,7 +14,7 @@ from ...core.files import atomic_file, read_json
 from .elements import render, svg
 from .pages import run_page, save_run_report
 from .run_folder import newest_folder
-from ..study.statistics import compare, gain_sentence, groups, is_random, paper_table, plot_scores, summarize
+from ..study.statistics import beside, gain_sentence, groups, paper_table, plot_scores, summarize
 from ..study.folder import read_ledger
 from ..study.study import saved_task
 from ...core.settings import settings
@@ -27,8 +27,8 @@ from pathlib import Path
 # %% ../../../nbs/lab/reports/11_study_pages.ipynb #c8474a92
 _summary_words = {**{k:k for k in 'task start metric runs median mean'.split()}, 'sd':'±', 'best':'best', 'interval':'mean, 95 % interval',
     'covers':'covers', 'test':'median on test rows', 'best_test':'test rows, best run', 'guess':'guessing', 'also':'also'}
-_compare_words = dict(task='task', runs_a='runs, pre-trained', runs_b='runs, random', mean_a='mean, pre-trained',
-    mean_b='mean, random', difference='difference', interval='95 % interval', p='p', covers='covers', note='note')
+_compare_words = dict(task='task', against='beside', runs_a='runs, pre-trained', runs_b='runs, the other', mean_a='mean, pre-trained',
+    mean_b='mean, the other', difference='difference', interval='95 % interval', p='p', covers='covers', note='note')
 
 def words_table(
     df:pd.DataFrame,
@@ -45,10 +45,9 @@ def words_table(
 def compared_starts(
     lines:list, # of the ledger
     folder:str=None, # of the study, with the answers of each run; None: only the scores are known
-) -> pd.DataFrame: # None: there is only one kind of start
-    "What pre-training adds to random initial values."
-    starts = [[r for r in lines if is_random(r)==at_random] for at_random in (False,True)]
-    try: return compare(*starts, ('pre-trained','random'), (folder,folder))
+) -> pd.DataFrame: # None: there is nothing to compare with
+    "What pre-training adds to random initial values, and to methods without an encoder."
+    try: return beside(lines, read_ledger(Path(folder)/'rivals.jsonl') if folder else (), folder)
     except ValueError: return None
 
 # %% ../../../nbs/lab/reports/11_study_pages.ipynb #7d41f794

@@ -180,10 +180,11 @@ def model_page(
     r:dict, # line of the ledger
     task:Task,
     folder:Path, # of the model
+    rivals:list=(), # lines of methods without an encoder on the same rows (`lab.rivals`)
 ) -> str: # Markdown
     "The card of a fine-tuned model."
     kind,scores = kind_of(task),r.get('scores') or {'dev':{r.get('metric', task.metrics[0]):r['score']}}
-    return render('model.md', r=r, kind=kind, scores=scores, metrics=list(scores['dev']),
+    return render('model.md', r=r, kind=kind, scores=scores, metrics=list(scores['dev']), rivals=rivals,
         use='\n'.join(kind.use(folder, settings_from(kind, r['recipe']).own)))
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #0d4293c7
@@ -205,7 +206,8 @@ def save_best(
     about = dict(name=r['task'], task={**asdict(task), 'splits':{}}, max_len=r['recipe']['max_len'],
         **{k:r[k] for k in ('seed','start','score','recipe')})
     folder = out/'models'/run_name(r['task'], r['start'], r['seed'])
-    files = {'task.json':json.dumps(_finite(about), indent=1), 'README.md':model_page(r, task, folder)}
+    rivals = [l for l in read_ledger(out/'rivals.jsonl') if l['task']==r['task']]
+    files = {'task.json':json.dumps(_finite(about), indent=1), 'README.md':model_page(r, task, folder, rivals)}
     kind_of(task).save(model, folder, saved_tokenizer(tok, about['max_len']), files)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #1699e3f1

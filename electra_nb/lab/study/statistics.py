@@ -6,7 +6,7 @@
 __all__ = ['Sample', 'paper_columns', 'other_columns', 'references', 'leave_out_sums', 'leave_out', 'make_sample',
            'pseudo_values', 'seed_part', 'shared_part', 'row_part', 'mean_test', 'is_random', 'groups', 'split_score',
            'run_sample', 'failed_runs', 'summarize', 'paper_table', 'plot_scores', 'difference_test', 'p_words',
-           'Comparison', 'compare', 'gain_sentence']
+           'Comparison', 'compare', 'beside', 'gain_sentence']
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #1358f95d
 import math, numpy as np, pandas as pd
@@ -330,27 +330,39 @@ def _task_row(task, runs, names, folders, split='dev'):
 def p_words(p:float) -> str: return '' if p!=p else '< 0.001' if p<.001 else f'{p:.3f}'
 
 class Comparison(pd.DataFrame):
-    "Tests of several tasks: task, difference, low, high, p, p_adjusted, mean_a, mean_b, runs_a, runs_b, covers, note."
+    "Tests of several tasks: task, against, difference, low, high, p, p_adjusted, mean_a, mean_b, runs_a, runs_b, covers, note."
     _metadata = ['names']
     @property
     def _constructor(self): return pd.DataFrame # of a part
+    @property
+    def several(self): return bool((self.against!=self.names[1]).any()) # more than one thing is compared with
     def in_words(self) -> pd.DataFrame:
         "The table as people read it."
         def score(x): return '' if x!=x else f'{x:.1f}'
-        columns = dict(task=self.task, difference=self.difference.map('{:+.1f}'.format).replace('+nan', ''))
+        columns = dict(task=self.task, **(dict(against=self.against) if self.several else {}))
+        columns['difference'] = self.difference.map('{:+.1f}'.format).replace('+nan', '')
         columns['95 % interval'] = [f'{score(l)} to {score(h)}' if l==l else '' for l,h in zip(self.low, self.high)]
         columns['p, adjusted'] = self.p_adjusted.map(p_words)
-        for key,name in zip('ab', self.names):
+        for key,name in zip('ab', self.headings):
             columns[name] = [f'{score(m)} (n={n})' for m,n in zip(self[f'mean_{key}'], self[f'runs_{key}'])]
         return pd.DataFrame({**columns, 'allows for':self.covers.fillna(''), 'note':self.note})
 
     @property
-    def legend(self): return f"difference: {self.names[0]} minus {self.names[1]}; p is adjusted for {self.p.notna().sum()} task(s) (Benjamini–Hochberg)"
+    def headings(self): return self.names[0],'the other' if self.several else self.names[1]
+    @property
+    def legend(self):
+        tests = f"{self.p.notna().sum()} {'test' if self.several else 'task'}(s)"
+        return f"difference: {self.headings[0]} minus {self.headings[1]}; p is adjusted for {tests} (Benjamini–Hochberg)"
     def __repr__(self):
         words = self.in_words()
         notes = [f'{t}: {n}' for t,n in zip(words.task, words.note) if n]
-        return '\n'.join([words.iloc[:,:4].join(words['allows for']).to_string(index=False), self.legend, *notes])
+        return '\n'.join([words.iloc[:,:5 if self.several else 4].join(words['allows for']).to_string(index=False), self.legend, *notes])
     def _repr_html_(self): return f'{self.in_words().to_html(index=False)}<p>{self.legend}</p>'
+
+# %% ../../../nbs/lab/study/03_statistics.ipynb #973bd3de
+def _as_often(others, runs, split='dev'):
+    "Runs of a rival, repeated as often as there are runs with a score."
+    return others*max(1, len(_worked(runs, split))) if others[0].get('rival') else others
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #a1b2c321
 def compare(
@@ -359,32 +371,70 @@ def compare(
     names:tuple=('a','b'), # of the two, for the notes
     folders:tuple=(None,None), # of their studies, for a test over rows and seeds; None: over seeds only
     split:str='dev', # rows: 'dev', or 'test' where test rows with labels were given
-) -> Comparison: # a row for each task that both have
+) -> Comparison: # a row for each task that both have, and for each rival among the others
     "Test the difference of two models, task by task."
     rows = []
     for task in _common_tasks(lines_a, lines_b, split):
-        runs = [[r for r in lines if r['task']==task] for lines in (lines_a,lines_b)]
-        rows.append(_task_row(task, runs, names, folders, split))
-    columns = 'task difference low high p p_adjusted mean_a mean_b runs_a runs_b covers note'.split()
+        a,b = ([r for r in lines if r['task']==task] for lines in (lines_a,lines_b))
+        for against in dict.fromkeys(r.get('rival', names[1]) for r in b):
+            others = [r for r in b if r.get('rival', names[1])==against]
+            row = _task_row(task, (a,_as_often(others, a, split)), (names[0],against), folders, split)
+            rows.append(dict(row, against=against, runs_b=len(others)))
+    columns = 'task against difference low high p p_adjusted mean_a mean_b runs_a runs_b covers note'.split()
     table = pd.DataFrame(rows, columns=columns).round({k:4 for k in ('difference','low','high','mean_a','mean_b')})
     tested = table.p.notna()
     table.loc[tested,'p_adjusted'] = false_discovery_control(table.p[tested].astype(float)) if tested.any() else []
-    found = Comparison(table.astype({k:float for k in columns[1:8]}))
+    found = Comparison(table.astype({k:float for k in columns[2:9]}))
     found.names = names
     return found
 
-# %% ../../../nbs/lab/study/03_statistics.ipynb #a1b2c323
-def gain_sentence(
-    r:dict, # a row of `compare`, of the pre-trained and the random start
-    n_tasks:int, # that were tested together
-) -> str:
-    "What pre-training adds to a task."
-    if r['p']!=r['p']: return f"{r['task']}: what pre-training adds is {r['note']}"
-    interval = f"95 % interval over {r['covers']} {r['low']:.1f} to {r['high']:.1f}"
+# %% ../../../nbs/lab/study/03_statistics.ipynb #3798f15a
+def beside(
+    lines:list, # of a ledger
+    rivals:list=(), # lines of methods without an encoder on the same tasks
+    folder:str=None, # of the study, for a test over rows and seeds; None: over seeds only
+    split:str='dev', # rows, as for `compare`
+) -> Comparison: # a row for each task and what it is compared with
+    "Test the runs of a study against its random start and its rivals."
+    random,trained = ([r for r in lines if is_random(r)==b] for b in (True,False))
+    names = ('pre-trained' if trained else 'random start','random')
+    if rivals and not trained: trained,random = random,[]
+    if not trained:
+        raise ValueError("all runs of this study begin with random values: name a study of a pre-trained model, study.compare(other)")
+    others = [*random,*rivals]
+    if not {r['task'] for r in trained} & {r['task'] for r in others}:
+        raise ValueError("no task of this study has runs from both starts: pass baseline=True to finetune with these tasks, or name "
+            "another study; rivals=True compares with methods without an encoder")
+    return compare(trained, others, names, (folder,folder), split)
+
+# %% ../../../nbs/lab/study/03_statistics.ipynb #649fcd2a
+def _how_sure(r, n_tests, turned=False):
+    "Interval, p and note of a difference; `turned`: of the opposite one."
+    low,high = (-r['high'],-r['low']) if turned else (r['low'],r['high'])
+    interval = f"95 % interval over {r['covers']} {low:.1f} to {high:.1f}"
     if r['covers']=='seeds only': interval += ', because the answers of the runs are not here: other rows are not covered'
-    adjusted = f', adjusted for {n_tasks} tasks by Benjamini–Hochberg' if n_tasks>1 else ''
+    adjusted = f', adjusted for {n_tests} tests by Benjamini–Hochberg' if n_tests>1 else ''
     note = f"; {r['note']}" if r['note'] else ''
     p = p_words(r['p_adjusted']) if r['p_adjusted']<.001 else f"= {p_words(r['p_adjusted'])}"
+    return f"({interval}; p {p}{adjusted}){note}"
+
+def _rival_sentence(r, rival, n_tests):
+    "Which is better, by how much, and how sure that is."
+    if r['p']!=r['p']: return f"{r['task']}: the difference to {rival} is {r['note']}"
+    d = r['difference']
+    if r['p_adjusted']>=.05: said = f'whether {rival} or the encoder is better is not certain, {-d:+.1f} points for {rival}'
+    else: said = f'the encoder is better than {rival} by {d:.1f} points' if d>0 else f'{rival} is better by {-d:.1f} points'
+    return f"{r['task']}: {said} {_how_sure(r, n_tests, turned=d<0 or r['p_adjusted']>=.05)}"
+
+# %% ../../../nbs/lab/study/03_statistics.ipynb #a1b2c323
+def gain_sentence(
+    r:dict, # a row of `compare`, of the pre-trained and the random start, or of a rival
+    n_tests:int, # that were made together
+) -> str:
+    "What pre-training adds to a task, or which is better, the encoder or a rival."
+    rival = r.get('against', 'random')
+    if rival!='random': return _rival_sentence(r, rival, n_tests)
+    if r['p']!=r['p']: return f"{r['task']}: what pre-training adds is {r['note']}"
     gain = f"pre-training {'adds' if r['difference']>0 else 'costs'} {abs(r['difference']):.1f} points"
     if r['p_adjusted']>=.05: gain = f"whether pre-training helps is not certain, {r['difference']:+.1f} points"
-    return f"{r['task']}: {gain} ({interval}; p {p}{adjusted}){note}"
+    return f"{r['task']}: {gain} {_how_sure(r, n_tests)}"

@@ -24,7 +24,7 @@ from ..questions.rows import question_columns
 from ..scoring.texts import named_file
 from .folder import read_ledger
 from .results import plot_confusion, top_losses as _top_losses
-from .statistics import compare as _compare, is_random, paper_table, plot_scores, summarize, Comparison
+from .statistics import beside, compare as _compare, is_random, paper_table, plot_scores, summarize, Comparison
 from ..tags.rows import as_sentences, list_columns
 from ..tags.tasks import choose_lists
 from ...model.hf import quiet_hf
@@ -216,6 +216,8 @@ class Study:
 
     @property
     def lines(self): return read_ledger(self.out)
+    @property
+    def rivals(self): return read_ledger(self.out/'rivals.jsonl') # methods without an encoder on the same rows (`lab.rivals`)
     def statistics(self) -> pd.DataFrame:
         "Median, mean, spread, best of n, interval and failures of each task."
         return summarize(self.lines, self.out)
@@ -230,24 +232,13 @@ class Study:
     def _repr_html_(self): return self._shown().to_html()
 
 # %% ../../../nbs/lab/study/04_study.ipynb #7939adbb
-def _starts(lines):
-    "Runs of a study from pre-trained weights and from random ones, on the tasks that have both."
-    random,trained = ([r for r in lines if is_random(r)==b] for b in (True,False))
-    if not trained:
-        raise ValueError("all runs of this study begin with random values: name a study of a pre-trained model, study.compare(other)")
-    both = {r['task'] for r in trained} & {r['task'] for r in random}
-    if not both:
-        raise ValueError("no task of this study has runs from both starts: pass baseline=True to finetune with these tasks, or name "
-            "another study")
-    return [[r for r in rs if r['task'] in both] for rs in (trained,random)]
-
 @patch
 def compare(self:Study,
-    other:Study=None, # None: the random start of the same study
+    other:Study=None, # None: the random start of the same study, and its rivals
     split:str='dev', # rows: 'dev', or 'test' where test rows with labels were given to both
-) -> Comparison: # a row for each task that both have
+) -> Comparison: # a row for each task and what it is compared with
     "Test against another study, or what pre-training adds."
-    if other is None: return _compare(*_starts(self.lines), ('pre-trained','random'), (self.out,)*2, split)
+    if other is None: return beside(self.lines, self.rivals, self.out, split)
     trained = [[r for r in s.lines if not is_random(r)] or s.lines for s in (self,other)]
     names = (self.out.name,other.out.name) if self.out.name!=other.out.name else ('the first','the second')
     return _compare(*trained, names, (self.out,other.out), split)
