@@ -233,7 +233,7 @@ def __call__(self:Objective,
     return dict(model=self.make_model(towers, tok), loss_func=loss, cbs=cbs, metrics=table_metrics(evaluate, self.table))
 
 # %% ../../nbs/book/22_contract.ipynb #b7c88a52
-generator_settings = ('generator_size','generator_layers','generator_heads','generator_dropout','generator_lr','tie')
+generator_settings = ('generator_size','generator_layers','generator_heads','generator_intermediate','generator_dropout','generator_lr','tie')
 
 # %% ../../nbs/book/22_contract.ipynb #dfb133b0
 def _width(cfg): return getattr(cfg, 'embedding_size', cfg.hidden_size) # some families have no width of their own for embeddings
