@@ -129,8 +129,10 @@ def draw(
 
 # %% ../../nbs/book/22_contract.ipynb #6d09276c
 probe_panels = (Panel('Pairs of sentences', (Curve('pair_accuracy', 'the real one is preferred'),),
-    'How often the real sentence of a pair is found likelier than the other one.', chance=.5),)
-probe_tiles = {'real sentence preferred':'pair_accuracy'}
+    'How often the real sentence of a pair is found likelier than the other one.', chance=.5),
+    Panel('General text', (Curve('general_disc_loss', 'discriminator'),Curve('general_gen_loss', 'generator'),Curve('general_mlm_loss', 'encoder')),
+    'Losses on other text, which rise where it is forgotten.'))
+probe_tiles = {'real sentence preferred':'pair_accuracy', 'general text: MLM':'general_gen_loss', 'general text: RTD':'general_disc_loss'}
 
 # %% ../../nbs/book/22_contract.ipynb #8e627295
 class Evaluate(Callback):

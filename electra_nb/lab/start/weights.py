@@ -6,7 +6,7 @@
 __all__ = ['layouts', 'Towers', 'Layout', 'electra_name', 'start_config', 'repeat_rows', 'start_weights', 'fetch', 'find_towers',
            'shape_of', 'generator_shape_of', 'Start', 'put_weights', 'Begun', 'open_start']
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #7cf3c7cd
+# %% ../../../nbs/lab/start/01_weights.ipynb #22a8b5a8
 import re, torch
 from collections import namedtuple
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from huggingface_hub.errors import HfHubHTTPError
 from pathlib import Path
 from transformers import CONFIG_MAPPING, ElectraModel
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #35ca4425
+# %% ../../../nbs/lab/start/01_weights.ipynb #1efa8e2c
 @dataclass(frozen=True)
 class Layout:
     "What a kind of encoder calls ELECTRA's weights and settings."
@@ -56,7 +56,7 @@ def electra_name(
     for there,here in layout.names: name = re.sub(there, here, name)
     return name
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #1941d2cb
+# %% ../../../nbs/lab/start/01_weights.ipynb #8c42a388
 def start_config(
     folder:Path, # Hugging Face folder
 ) -> tuple: # `ElectraConfig`, `Layout`
@@ -75,7 +75,7 @@ def start_config(
     asked |= dict(type_vocab_size=2, max_position_embeddings=asked['max_position_embeddings']-layout.skipped)
     return electra_config(asked, str(folder)),layout
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #dfd12538
+# %% ../../../nbs/lab/start/01_weights.ipynb #8b1b6c8d
 def _check_encoder(weights, cfg, source):
     "Refuse weights that are not all of an encoder, or of another shape."
     with torch.device('meta'): want = {f'electra.{k}':tuple(v.shape) for k,v in ElectraModel(cfg).state_dict().items()}
@@ -90,10 +90,11 @@ def _check_encoder(weights, cfg, source):
 
 def _modules(names):
     "Names of weights in short: those of a module, or of a layer, once."
-    short = (re.sub(r'(encoder\.layer\.\d+)\..*', r'\1', n).removesuffix('.weight').removesuffix('.bias') for n in names)
-    return ', '.join(dict.fromkeys(short))
+    layers = dict.fromkeys(re.sub(r'(encoder\.layer\.\d+)\..*', r'\1', n) for n in names)
+    whole = {n[:-len('.weight')] for n in layers if n.endswith('.weight')}
+    return ', '.join(dict.fromkeys(stem if (stem := n.rpartition('.')[0]) in whole else n for n in layers))
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #a487a065
+# %% ../../../nbs/lab/start/01_weights.ipynb #7abe5cd5
 _words,_types,_places = (f'electra.embeddings.{n}_embeddings.weight' for n in ('word','token_type','position'))
 
 def repeat_rows(
@@ -118,7 +119,7 @@ def start_weights(
         logger.warning(f"start: {folder.name} has an output layer of its own, which is left out: ELECTRA's is the table of words")
     return weights
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #52fee1d6
+# %% ../../../nbs/lab/start/01_weights.ipynb #29c5fff9
 Towers = namedtuple('Towers', 'encoder generator name') # two folders, the second perhaps None; what to call them
 
 _wanted = ['config.json','model.safetensors','tokenizer.json','tokenizer_config.json','vocab.txt','vocab.json','merges.txt','special_tokens_map.json',
@@ -149,7 +150,7 @@ def _heads(folder):
     weights = start_weights(folder)
     return {k:any(n.startswith(f'{v}_predictions.') for n in weights) for k,v in dict(rtd='discriminator', mlm='generator').items()}
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #7d415fe9
+# %% ../../../nbs/lab/start/01_weights.ipynb #453225bd
 def _in_run(path):
     "The towers of a run folder, or of a checkpoint; the newest checkpoint of a run that is not finished."
     for p in (path,newest_checkpoint(path/'checkpoints')):
@@ -176,7 +177,7 @@ def find_towers(
     raise ValueError(f"start={str(source)!r} is a generator: it guesses hidden words, and no discriminator is beside it. Pass the discriminator, "
         "or as_encoder=True to take this model for the encoder")
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #fbfa1015
+# %% ../../../nbs/lab/start/01_weights.ipynb #634a6aa3
 def shape_of(
     cfg, # `ElectraConfig`
 ) -> dict: # settings by name
@@ -195,7 +196,7 @@ def generator_shape_of(
     return dict(generator_size=own.hidden_size/cfg.hidden_size, generator_heads=own.num_attention_heads,
         generator_intermediate=own.intermediate_size, generator_layers=layers)
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #3ce5c01f
+# %% ../../../nbs/lab/start/01_weights.ipynb #6c4e477e
 class Start:
     "Weights that a run begins with."
     def __init__(self,
@@ -216,7 +217,7 @@ class Start:
         equal = not self.gen_cfg or torch.equal(*self.tables)
         return 'embeddings' if equal or self.gen_cfg[0].embedding_size!=self.gen_cfg[0].hidden_size else 'none'
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #bf0301c6
+# %% ../../../nbs/lab/start/01_weights.ipynb #17ebf669
 @patch
 def generator_settings(self:Start,
     known:dict, # settings of the objective
@@ -247,7 +248,7 @@ def options(self:Start,
         if given[k]!=fixed[k]: raise ValueError(f"{k}={given[k]!r} contradicts start={self.towers.name!r}, where it is {fixed[k]!r}: leave it out")
     return {**options, **{k:v for k,v in {**suggested, **given, **fixed}.items() if k in known or k in given}}
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #b374c2b3
+# %% ../../../nbs/lab/start/01_weights.ipynb #f1dad660
 def _has_tokenizer(folder): return any((folder/f).is_file() for f in ('tokenizer.json','vocab.txt','vocab.json'))
 
 @patch
@@ -267,7 +268,7 @@ def own_tokenizer(self:Start,
             f"{vocabs[1].get(word)}: the weights would mean other words. Leave tokenizer= out")
     return there and str(there) if asked is None else asked
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #39c31b23
+# %% ../../../nbs/lab/start/01_weights.ipynb #c3b037d6
 def put_weights(
     tower, # with initial values, changed in place
     weights:dict, # under ELECTRA's names
@@ -308,7 +309,7 @@ def fill(self:Start,
         logger.warning('start: the table of words of its generator is another one, and is left out')
     if len(self.tables[0])>len(tok): logger.warning(f'start: {len(self.tables[0])-len(tok)} rows of its table of words have no token, and are left out')
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #8be2b865
+# %% ../../../nbs/lab/start/01_weights.ipynb #222bef6c
 @dataclass(frozen=True)
 class Begun:
     "What a run folder knows of the weights that it began with."
