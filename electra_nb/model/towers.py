@@ -36,9 +36,8 @@ class ModelConfig(Settings):
     lexical_start:bool=False # word vectors begin with counts of neighbours in the text (`model.lexical`)
     ranges = dict(hidden_size='(0, inf)', n_layers='(0, inf)', n_heads='(0, inf)', intermediate_size='(0, inf)', embedding_size='(0, inf)',
         max_positions='(0, inf)', generator_size='(0, inf)', generator_layers='(0, inf)', generator_heads='(0, inf)',
-        generator_intermediate='(0, inf)', layer_norm_eps='(0, 1)',
-        dropout='[0, 1)', attention_dropout='[0, 1)', generator_dropout='[0, 1)', tie=('embeddings','disentangled','all','none'),
-        init=('paper','normal','local'))
+        generator_intermediate='(0, inf)', layer_norm_eps='(0, 1)', dropout='[0, 1)', attention_dropout='[0, 1)', generator_dropout='[0, 1)',
+        tie=('embeddings','disentangled','all','none'), init=('paper','normal','local'))
 
 # %% ../../nbs/book/18_towers.ipynb #35b1f654
 sizes = dict(small=ModelConfig(), # rows of the paper's Table 6, but the last three

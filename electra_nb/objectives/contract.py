@@ -128,10 +128,11 @@ def draw(
     ax.set_title(panel.title, pad=6+13*math.ceil(len(ax.lines)/2)*named) # above the legend, which crosses no curve there
 
 # %% ../../nbs/book/22_contract.ipynb #6d09276c
+_towers = dict(disc_loss='discriminator', gen_loss='generator', mlm_loss='encoder')
+_general = tuple(Curve(f'general_{loss}', tower) for loss,tower in _towers.items())
 probe_panels = (Panel('Pairs of sentences', (Curve('pair_accuracy', 'the real one is preferred'),),
     'How often the real sentence of a pair is found likelier than the other one.', chance=.5),
-    Panel('General text', (Curve('general_disc_loss', 'discriminator'),Curve('general_gen_loss', 'generator'),Curve('general_mlm_loss', 'encoder')),
-    'Losses on other text, which rise where it is forgotten.'))
+    Panel('General text', _general, 'Losses on other text, which rise where it is forgotten.'))
 probe_tiles = {'real sentence preferred':'pair_accuracy', 'general text: MLM':'general_gen_loss', 'general text: RTD':'general_disc_loss'}
 
 # %% ../../nbs/book/22_contract.ipynb #8e627295

@@ -5,11 +5,10 @@
 # %% auto #0
 __all__ = ['GeneralText', 'WatchGeneral', 'before_training']
 
-# %% ../../../nbs/lab/start/02_general.ipynb #8c854b38
+# %% ../../../nbs/lab/start/02_general.ipynb #af586a79
 import torch
 from ...core.messages import logger
 from ...objectives.evaluation import half_precision
-from ...text.batches import ExamplesDL
 from ...text.corpus import get_corpus, iterable_corpus
 from ...text.examples import build_examples
 from ...text.tokenizer import even_sample
@@ -18,7 +17,7 @@ from ...training.loop import Watcher
 from ...training.progress import orders
 from fastai.callback.core import Callback
 
-# %% ../../../nbs/lab/start/02_general.ipynb #5ea11b3c
+# %% ../../../nbs/lab/start/02_general.ipynb #275d967c
 class GeneralText(Callback):
     "Add the losses on other text to each evaluation."
     order = orders['MinimalPairs']
@@ -49,7 +48,7 @@ class GeneralText(Callback):
             torch.manual_seed(self.seed)
             self.learn.evaluation = dict(self.learn.evaluation, **self.losses())
 
-# %% ../../../nbs/lab/start/02_general.ipynb #e3d085f6
+# %% ../../../nbs/lab/start/02_general.ipynb #abc5da3b
 class WatchGeneral(Watcher):
     "Shows what a run with `start=` forgets."
     name = 'the general text'

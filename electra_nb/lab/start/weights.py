@@ -6,7 +6,7 @@
 __all__ = ['layouts', 'Towers', 'Layout', 'electra_name', 'start_config', 'repeat_rows', 'start_weights', 'fetch', 'find_towers',
            'shape_of', 'generator_shape_of', 'Start', 'put_weights', 'Begun', 'open_start']
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #22a8b5a8
+# %% ../../../nbs/lab/start/01_weights.ipynb #c53bb695
 import re, torch
 from collections import namedtuple
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from huggingface_hub.errors import HfHubHTTPError
 from pathlib import Path
 from transformers import CONFIG_MAPPING, ElectraModel
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #1efa8e2c
+# %% ../../../nbs/lab/start/01_weights.ipynb #a0b04370
 @dataclass(frozen=True)
 class Layout:
     "What a kind of encoder calls ELECTRA's weights and settings."
@@ -56,7 +56,7 @@ def electra_name(
     for there,here in layout.names: name = re.sub(there, here, name)
     return name
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #8c42a388
+# %% ../../../nbs/lab/start/01_weights.ipynb #41320f31
 def start_config(
     folder:Path, # Hugging Face folder
 ) -> tuple: # `ElectraConfig`, `Layout`
@@ -75,7 +75,7 @@ def start_config(
     asked |= dict(type_vocab_size=2, max_position_embeddings=asked['max_position_embeddings']-layout.skipped)
     return electra_config(asked, str(folder)),layout
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #8b1b6c8d
+# %% ../../../nbs/lab/start/01_weights.ipynb #c2c526b7
 def _check_encoder(weights, cfg, source):
     "Refuse weights that are not all of an encoder, or of another shape."
     with torch.device('meta'): want = {f'electra.{k}':tuple(v.shape) for k,v in ElectraModel(cfg).state_dict().items()}
@@ -94,7 +94,7 @@ def _modules(names):
     whole = {n[:-len('.weight')] for n in layers if n.endswith('.weight')}
     return ', '.join(dict.fromkeys(stem if (stem := n.rpartition('.')[0]) in whole else n for n in layers))
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #7abe5cd5
+# %% ../../../nbs/lab/start/01_weights.ipynb #189231b4
 _words,_types,_places = (f'electra.embeddings.{n}_embeddings.weight' for n in ('word','token_type','position'))
 
 def repeat_rows(
@@ -119,7 +119,7 @@ def start_weights(
         logger.warning(f"start: {folder.name} has an output layer of its own, which is left out: ELECTRA's is the table of words")
     return weights
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #29c5fff9
+# %% ../../../nbs/lab/start/01_weights.ipynb #9447af17
 Towers = namedtuple('Towers', 'encoder generator name') # two folders, the second perhaps None; what to call them
 
 _wanted = ['config.json','model.safetensors','tokenizer.json','tokenizer_config.json','vocab.txt','vocab.json','merges.txt','special_tokens_map.json',
@@ -145,12 +145,12 @@ def _beside(path, source, this, other):
     try: return fetch(str(source).replace(this, other))
     except FileNotFoundError: return None
 
+# %% ../../../nbs/lab/start/01_weights.ipynb #c53947e2
 def _heads(folder):
     "What the heads of a folder are for, as ELECTRA's."
     weights = start_weights(folder)
     return {k:any(n.startswith(f'{v}_predictions.') for n in weights) for k,v in dict(rtd='discriminator', mlm='generator').items()}
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #453225bd
 def _in_run(path):
     "The towers of a run folder, or of a checkpoint; the newest checkpoint of a run that is not finished."
     for p in (path,newest_checkpoint(path/'checkpoints')):
@@ -159,6 +159,7 @@ def _in_run(path):
     raise ValueError(f"start={str(path)!r} holds no weights to go on from: a folder with config.json and model.safetensors is needed, or a run "
         "folder with towers or checkpoints")
 
+# %% ../../../nbs/lab/start/01_weights.ipynb #9d97ae46
 def find_towers(
     source:str, # as `start` of `pretrain`
     as_encoder:bool=False, # take a generator for the encoder
@@ -177,7 +178,7 @@ def find_towers(
     raise ValueError(f"start={str(source)!r} is a generator: it guesses hidden words, and no discriminator is beside it. Pass the discriminator, "
         "or as_encoder=True to take this model for the encoder")
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #634a6aa3
+# %% ../../../nbs/lab/start/01_weights.ipynb #451565bd
 def shape_of(
     cfg, # `ElectraConfig`
 ) -> dict: # settings by name
@@ -196,7 +197,7 @@ def generator_shape_of(
     return dict(generator_size=own.hidden_size/cfg.hidden_size, generator_heads=own.num_attention_heads,
         generator_intermediate=own.intermediate_size, generator_layers=layers)
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #6c4e477e
+# %% ../../../nbs/lab/start/01_weights.ipynb #a3aa447f
 class Start:
     "Weights that a run begins with."
     def __init__(self,
@@ -217,7 +218,7 @@ class Start:
         equal = not self.gen_cfg or torch.equal(*self.tables)
         return 'embeddings' if equal or self.gen_cfg[0].embedding_size!=self.gen_cfg[0].hidden_size else 'none'
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #17ebf669
+# %% ../../../nbs/lab/start/01_weights.ipynb #19be3efb
 @patch
 def generator_settings(self:Start,
     known:dict, # settings of the objective
@@ -248,7 +249,7 @@ def options(self:Start,
         if given[k]!=fixed[k]: raise ValueError(f"{k}={given[k]!r} contradicts start={self.towers.name!r}, where it is {fixed[k]!r}: leave it out")
     return {**options, **{k:v for k,v in {**suggested, **given, **fixed}.items() if k in known or k in given}}
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #f1dad660
+# %% ../../../nbs/lab/start/01_weights.ipynb #3ca2efb5
 def _has_tokenizer(folder): return any((folder/f).is_file() for f in ('tokenizer.json','vocab.txt','vocab.json'))
 
 @patch
@@ -268,7 +269,7 @@ def own_tokenizer(self:Start,
             f"{vocabs[1].get(word)}: the weights would mean other words. Leave tokenizer= out")
     return there and str(there) if asked is None else asked
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #c3b037d6
+# %% ../../../nbs/lab/start/01_weights.ipynb #0c40bcde
 def put_weights(
     tower, # with initial values, changed in place
     weights:dict, # under ELECTRA's names
@@ -283,6 +284,7 @@ def put_weights(
     filled = {id(want[k]) for k in fit} # a shared weight has two names
     return [k for k,v in want.items() if id(v) not in filled],{*fit}
 
+# %% ../../../nbs/lab/start/01_weights.ipynb #a67766cc
 def _say(text, names):
     if names: logger.warning(f'start: {text}: {_modules(names)}')
 
@@ -309,7 +311,7 @@ def fill(self:Start,
         logger.warning('start: the table of words of its generator is another one, and is left out')
     if len(self.tables[0])>len(tok): logger.warning(f'start: {len(self.tables[0])-len(tok)} rows of its table of words have no token, and are left out')
 
-# %% ../../../nbs/lab/start/01_weights.ipynb #222bef6c
+# %% ../../../nbs/lab/start/01_weights.ipynb #b81874fc
 @dataclass(frozen=True)
 class Begun:
     "What a run folder knows of the weights that it began with."
