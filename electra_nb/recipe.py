@@ -88,7 +88,7 @@ def check_recipe(
     return recipe
 
 # %% ../nbs/book/38_recipe.ipynb #8dd7910a
-generator_shape = 'generator_size','generator_layers','generator_heads','generator_dropout'
+generator_shape = 'generator_size','generator_layers','generator_heads','generator_intermediate','generator_dropout'
 
 def check_tied(
     recipe:Recipe,

@@ -12,6 +12,8 @@ from .planning.clock import fit_deadline
 from .planning.plan import dry_run_of, plan
 from .watchers import Diagnose, WatchCurves, WatchPairs, WatchSamples, WatchTime, WatchTrackers, WriteCard, WriteReport
 from .speed import forward as fast_forward
+from .start.general import WatchGeneral
+from .start.weights import open_start
 from .objectives.disentangled import disentangle
 from ..model.families import families, ties
 from .speed.unpad import Unpadded
@@ -54,8 +56,8 @@ families['electra_answers'] = families['electra'] # folders with answers of `lab
 # %% ../../nbs/lab/02_register.ipynb #c188ddf0
 speed.callbacks,speed.unpad = compile_cbs,unpad_multiple
 engines.append(SeveralProcesses())
-additions.update(hours=fit_deadline, dry_run=dry_run_of)
-watchers += [WatchText,WatchTime,WatchSamples,WatchCurves,WatchTrackers,WriteCard,Diagnose,WriteReport,WatchPairs] # the last one has the last word
+additions.update(hours=fit_deadline, dry_run=dry_run_of, start=open_start)
+watchers += [WatchText,WatchTime,WatchGeneral,WatchSamples,WatchCurves,WatchTrackers,WriteCard,Diagnose,WriteReport,WatchPairs] # the last one has the last word
 
 # %% ../../nbs/lab/02_register.ipynb #42025e53
 for f in (pretrain,plan): list_options(f)

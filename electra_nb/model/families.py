@@ -51,7 +51,8 @@ def _generator_shape(cfg):
     if width<1 or width%heads:
         raise ValueError(f"generator_size={cfg.generator_size} makes the generator {width} wide, which cannot be divided among its "
             f"{heads} heads")
-    return dict(hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=4*width)
+    return dict(hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads,
+        intermediate_size=cfg.generator_intermediate or 4*width)
 
 # %% ../../nbs/book/17_families.ipynb #5da4c7b9
 def _check_local(cfg, width, heads):
@@ -67,6 +68,10 @@ def _check_local(cfg, width, heads):
 # %% ../../nbs/book/17_families.ipynb #e23027aa
 _dropouts = 'hidden_dropout_prob','attention_probs_dropout_prob'
 
+def _activation(name, source='the recipe'):
+    if isinstance(name, str) and name in ACT2FN: return name
+    raise ValueError(f"{source}: hidden_act={repr(name)[:40]} is unknown; ELECTRA has 'gelu'")
+
 def electra_configs(
     cfg, # `model.towers.ModelConfig`
     vocab_size:int=30522, # rows of the embedding table
@@ -77,6 +82,8 @@ def electra_configs(
     if cfg.hidden_size%heads: raise ValueError(f"hidden_size={cfg.hidden_size} cannot be divided among n_heads={heads}")
     common = dict(vocab_size=vocab_size, pad_token_id=pad_id, embedding_size=cfg.embedding_size, max_position_embeddings=cfg.max_positions,
         **dict(zip(_dropouts, (cfg.dropout,cfg.attention_dropout))))
+    if cfg.hidden_act: common['hidden_act'] = _activation(cfg.hidden_act)
+    if cfg.layer_norm_eps: common['layer_norm_eps'] = cfg.layer_norm_eps
     disc = dict(hidden_size=cfg.hidden_size, num_hidden_layers=cfg.n_layers, num_attention_heads=heads,
         intermediate_size=cfg.intermediate_size or 4*cfg.hidden_size)
     gen = disc if cfg.tie=='all' else _generator_shape(cfg)
@@ -120,9 +127,7 @@ def electra_config(
     source:str, # for messages
 ) -> ElectraConfig:
     "The settings that describe an ELECTRA model, and nothing else."
-    act = values.get('hidden_act', 'gelu')
-    if not (isinstance(act, str) and act in ACT2FN):
-        raise ValueError(f"{source}: hidden_act={repr(act)[:40]} is unknown; ELECTRA has 'gelu'")
+    act = _activation(values.get('hidden_act', 'gelu'), source)
     numbers = {k:_number(k, values[k], source) for k in _limits if k in values}
     cfg = ElectraConfig(**numbers, hidden_act=act)
     _check_shape(cfg, source)

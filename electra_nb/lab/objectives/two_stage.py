@@ -65,9 +65,9 @@ class TwoStageModel(RTDModel):
 @dataclass(frozen=True)
 class StageConfig(Settings):
     "How a training is divided between generator and discriminator."
-    first_stage:float=0.5 # share of the steps in which only the generator learns (paper §3.2: half of them)
+    first_stage:float=0.5 # share of the steps in which only the generator learns (paper §3.2: half of them); 0: it never does
     disc_start:str='generator' # the discriminator starts from the weights of the 'generator' (paper), or from 'random' ones
-    ranges = dict(first_stage='(0, 1)', disc_start=('generator','random'))
+    ranges = dict(first_stage='[0, 1)', disc_start=('generator','random'))
 
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #096a78ff
 class Stages(Callback):

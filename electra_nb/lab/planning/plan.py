@@ -15,7 +15,7 @@ from ...core.messages import duration, logger, rounded
 from ...core.settings import change
 from .clock import StepTime, fit_hours, n_eval_batches, step_flops, time_step, train_seconds
 from .deadline import end_time
-from ...pretraining import build_learner, prepare_text, read_recipe
+from ...pretraining import addition, build_learner, prepare_text, read_recipe
 from ...recipe import Recipe, group_titles, list_options, make_recipe, recipe_docs
 from ...text.corpus import Corpus, get_corpus, iterable_corpus
 from ...text.rows import packing_stats
@@ -140,13 +140,16 @@ def plan(
     corpus:str=None, # as in `pretrain`; None: built-in English text
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
     tokenizer:str=None, # as in `pretrain`; None: trained on the corpus (hub corpora of the paper: BERT's)
+    start:str=None, # as in `pretrain`: weights to go on from
     text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet, data sets and data frames
     whole_files:bool=False, # one document a text file, instead of blank lines between documents
     **options,
 ) -> RunEstimate: # prints as a table
     "Say what a pre-training will cost, before it is started."
-    size,recipe = read_recipe(size, options)
+    if start is not None: start = addition('start')(start)
+    size,recipe = read_recipe(size, options, start)
     device = pick_device(device, recipe.train.precision)
+    if start: tokenizer = start.own_tokenizer(tokenizer)
     found = get_corpus(corpus, text_column, whole_files)
     with tempfile.TemporaryDirectory() as tmp: return look_ahead(size, recipe, found, tokenizer, device, options, tmp)[0]
 
