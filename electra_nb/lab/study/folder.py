@@ -197,7 +197,7 @@ A text encoder of the architecture ELECTRA (Clark et al., 2020) with a head for 
 ```python
 {use}
 ```
-
+{odd}
 ## What it learned from, and how good it is
 
 Rows: {rows}. Fingerprint of the rows: `{mark}`. Licence of the rows and of the model: not stated; name both before you share it.
@@ -221,11 +221,16 @@ def model_page(
     metrics = list(scores['dev'])
     def shown(x): return 'undefined' if x is None or x!=x else f'{x:.2f}'
     rows = [_line([split,*(shown(s.get(m)) for m in metrics)]) for split,s in scores.items()]
+    use = kind.use(folder, settings_from(kind, r['recipe']).own)
     return _page.format(task=r['task'], model=r.get('model', 'an encoder'), start=r['start'], seed=r['seed'],
         hub=f'pipeline_tag: {kind.pipeline}\n' if kind.pipeline else '', mark=r.get('rows', 'unknown'),
         answers=f"Its labels: {', '.join(kind.names[:50])}." if kind.names else '',
-        use='\n'.join(kind.use(folder, settings_from(kind, r['recipe']).own)), rows=', '.join(f'{n:,} {s}' for s,n in r.get('n', {}).items()) or 'unknown',
+        use='\n'.join(use), odd='' if any('import' in l and 'transformers' in l for l in use) else _odd, rows=', '.join(f'{n:,} {s}' for s,n in r.get('n', {}).items()) or 'unknown',
         metrics=' | '.join(metrics), lines='---|'*len(metrics), scores='\n'.join(rows))
+
+_odd = """
+transformers has no class with this head, so its `Auto` classes and pipelines refuse the folder, and electra_nb reads it. `ElectraModel.from_pretrained` opens the encoder alone.
+"""
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #0d4293c7
 def _saved(out, lines):
