@@ -174,12 +174,14 @@ class TagsConfig(ElectraConfig):
 
 families.setdefault(TagsConfig.model_type, families['electra'])
 
+# %% ../../../nbs/lab/tags/04_wide.ipynb #1bd7ea66
 def wide_folder(model:WideTagger) -> PreTrainedModel:
     "What a folder for transformers can hold of a model."
     say_once("transformers has no class with the wide head, so its Auto classes and pipelines refuse the folder of this model: "
         "Study.predict reads it. Fine-tune with tag_head='linear' for a folder that they open")
     return encoder_alone(model.electra, TagsConfig)
 
+# %% ../../../nbs/lab/tags/04_wide.ipynb #13dd27c2
 def refuse_twin():
     raise ValueError("transformers has no class with the wide head: fine-tune with tag_head='linear' for the same answers there")
 
