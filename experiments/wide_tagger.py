@@ -5,7 +5,7 @@
 TAGGING has chunk/, ner-es/ and pos-en/. Training rows are the first ones of a file. `test` are those of tags_and_questions.py
 (the first 1,000 sentences of the test file; for parts of speech those after the 1,500th), `dev` others, by which rate and
 passes are chosen (--rows dev --set lr=2e-3 epochs=20). Heads: `linear`, `wide`, `no_affixes` and `no_crf`, which are `wide`
-with tables and links that stay zero. Lines that OUT has already are left out, so the same command goes on where it was stopped.
+with a table or links that stay zero. Lines that OUT has already are left out, so the same command goes on where it was stopped.
 """
 import argparse, json, time, torch
 import electra_nb.lab.register, electra_nb.lab.kinds # as `finetune` has them
