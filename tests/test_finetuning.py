@@ -174,7 +174,8 @@ from electra_nb import Study, finetune
 from electra_nb.lab.study.study import predict_rows, saved_task
 from electra_nb.glue.kinds import kind_of
 for data,texts in json.loads(sys.argv[1]).items():
-    study = finetune(data=data, runs=1, epochs=3, bs=8, lr=2e-3, device='cpu', out='open '+data)
+    head = dict(tag_head='linear') if 'tags' in data else {}
+    study = finetune(data=data, runs=1, epochs=3, bs=8, lr=2e-3, device='cpu', out='open '+data, **head)
     print(json.dumps([str(study.models()[0]),study.predict(texts).to_dict('records')]), file=sys.stderr)
 """
 theirs = """
@@ -275,7 +276,8 @@ def tagged_sentences(n=200):
 def test_own_tagged_sentences(tmp):
     "200 sentences with tags: one call makes a folder that a pipeline of plain transformers tags with."
     (tmp/'names.conll').write_text(tagged_sentences())
-    tag = "from electra_nb import finetune; finetune(data='names.conll', runs=2, epochs=8, bs=8, valid=.3, lr=2e-3, device='cpu', out='names')"
+    tag = ("from electra_nb import finetune; finetune(data='names.conll', runs=2, epochs=8, bs=8, valid=.3, lr=2e-3, tag_head='linear', "
+        "device='cpu', out='names')")
     rc,out,err = run(tmp, tag)
     assert (rc,err)==(0,'') and 'words in 1, tags in the last column: spans' in out, err
     assert [r['metric'] for r in lines(tmp/'names')]==['conlleval_f1']*2 and lines(tmp/'names')[0]['failure']==''

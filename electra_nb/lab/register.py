@@ -51,7 +51,7 @@ objectives.update(
 ties['disentangled'] = disentangle
 families['electra'] = replace(families['electra'], forward=fast_forward.encode, mlm_logits=fast_forward.mlm_logits,
     rtd_logits=fast_forward.rtd_logits, unpad=Unpadded)
-families['electra_answers'] = families['electra'] # folders with answers of `lab.questions.head`
+families['electra_answers'] = families['electra_tags'] = families['electra'] # folders with heads of `lab.questions.head`, `lab.tags.wide`
 
 # %% ../../nbs/lab/02_register.ipynb #c188ddf0
 speed.callbacks,speed.unpad = compile_cbs,unpad_multiple

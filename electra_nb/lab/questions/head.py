@@ -13,6 +13,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from ...core.messages import logger
 from ...glue.head import dense, encode_rows
+from ...glue.twin import encoder_alone
 from functools import cache
 from torch import Tensor, nn
 from transformers import ElectraConfig, ElectraForQuestionAnswering, ElectraModel, PreTrainedModel
@@ -183,10 +184,7 @@ def folder_twin(
     if model.head.cfg==heads['plain']: return plain_twin(model)
     _say_once("transformers has no class with this head, so its Auto classes refuse the folder of this model: Study.predict reads it. "
         "Fine-tune with head='plain' for a folder that they open")
-    values = model.electra.config.to_dict()
-    twin = ElectraModel(AnswersConfig(**{k:v for k,v in values.items() if k!='model_type'}))
-    twin.load_state_dict(model.electra.state_dict())
-    return twin
+    return encoder_alone(model.electra, AnswersConfig)
 
 @cache
 def _say_once(sentence): logger.info(sentence)

@@ -184,8 +184,9 @@ def model_page(
 ) -> str: # Markdown
     "The card of a fine-tuned model."
     kind,scores = kind_of(task),r.get('scores') or {'dev':{r.get('metric', task.metrics[0]):r['score']}}
-    return render('model.md', r=r, kind=kind, scores=scores, metrics=list(scores['dev']), rivals=rivals,
-        use='\n'.join(kind.use(folder, settings_from(kind, r['recipe']).own)))
+    use = kind.use(folder, settings_from(kind, r['recipe']).own)
+    plain = any('import' in l and 'transformers' in l for l in use)
+    return render('model.md', r=r, kind=kind, scores=scores, metrics=list(scores['dev']), rivals=rivals, use='\n'.join(use), plain=plain)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #0d4293c7
 def _saved(out, lines):
