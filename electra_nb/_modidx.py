@@ -371,6 +371,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                           'electra_nb/glue/learner.py'),
                                          'electra_nb.glue.learner.WatchLoss.after_loss': ( 'book/learner.html#watchloss.after_loss',
                                                                                            'electra_nb/glue/learner.py'),
+                                         'electra_nb.glue.learner.calibrate': ('book/learner.html#calibrate', 'electra_nb/glue/learner.py'),
                                          'electra_nb.glue.learner.check_settings': ( 'book/learner.html#check_settings',
                                                                                      'electra_nb/glue/learner.py'),
                                          'electra_nb.glue.learner.dev_predictions': ( 'book/learner.html#dev_predictions',

@@ -118,8 +118,9 @@ class ClassifyConfig(LabelConfig):
     "How texts are classified."
     pooling:str='cls' # vector of a text: 'cls' (original code), or 'mean' over the tokens
     swap_pairs:bool=True # train on both orders where the task allows it (original code)
+    calibrate:bool=False # probabilities of labels at the temperature that the dev rows ask for (Guo et al. 2017)
     ranges = dict(LabelConfig.ranges, pooling=poolings)
-    narrow = dict(pooling='mean') # in encoders narrower than those of the paper
+    narrow = dict(pooling='mean', calibrate=True) # in encoders narrower than those of the paper
 
 # %% ../../nbs/book/47_classify.ipynb #843dbe60
 @dataclass(frozen=True)
