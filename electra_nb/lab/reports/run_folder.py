@@ -174,11 +174,9 @@ def text_facts(run:RunFolder) -> dict: # words -> value
 def run_facts(run:RunFolder) -> dict: # heading -> words -> value
     "What is known about text, time and machine."
     speeds = [line['tokens_per_s'] for line in run.train if 'tokens_per_s' in line]
-    start = run.info.get('start')
-    machine = {'began with':start.get('name') if isinstance(start, dict) else None,
-        'steps':f'{run.step:,}', 'time of training':duration(run.seconds),
-        'throughput':f'{fmean(speeds):,.0f} tokens/s' if speeds else None, 'tokens read':f'{run.tokens:,.0f}',
-        'floating-point operations':f'{run.flops:.3g}', 'device':run.data.get('device'), **(run.info.get('versions') or {})}
+    start,speed = run.info.get('start'),f'{fmean(speeds):,.0f} tokens/s' if speeds else None
+    machine = {'began with':start.get('name') if isinstance(start, dict) else None, 'steps':f'{run.step:,}',
+        'time of training':duration(run.seconds), 'throughput':speed, 'tokens read':f'{run.tokens:,.0f}', 'floating-point operations':f'{run.flops:.3g}', 'device':run.data.get('device'), **(run.info.get('versions') or {})}
     text = {'corpus':run.corpus, **text_facts(run), 'corpus fingerprint':run.info.get('corpus_fingerprint')}
     return {heading:{k:v for k,v in values.items() if v is not None}
         for heading,values in {'Text':text, 'Time and machine':machine}.items()}
