@@ -3781,6 +3781,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                            'electra_nb.training.optim.lr_at': ('book/optim.html#lr_at', 'electra_nb/training/optim.py'),
                                            'electra_nb.training.optim.make_opt': ( 'book/optim.html#make_opt',
                                                                                    'electra_nb/training/optim.py'),
+                                           'electra_nb.training.optim.restarts': ( 'book/optim.html#restarts',
+                                                                                   'electra_nb/training/optim.py'),
                                            'electra_nb.training.optim.tower_factors': ( 'book/optim.html#tower_factors',
                                                                                         'electra_nb/training/optim.py'),
                                            'electra_nb.training.optim.tower_groups': ( 'book/optim.html#tower_groups',
