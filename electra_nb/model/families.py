@@ -231,8 +231,9 @@ def family_named(
 ) -> Family:
     "A row of the table."
     if isinstance(kind, str) and kind in families: return families[kind]
-    names = {id(row):name for name,row in reversed(families.items())}.values() # one for each row
-    raise ValueError(f"{what}{str(kind)[:40]!r} is no known family of encoders: choose {', '.join(map(repr, reversed(names)))}")
+    rows = list(families.values())
+    names = [name for i,name in enumerate(families) if not any(rows[i] is row for row in rows[:i])] # one for each row
+    raise ValueError(f"{what}{str(kind)[:40]!r} is no known family of encoders: choose {', '.join(map(repr, names))}")
 
 def family_of(
     model:PreTrainedModel, # a tower, an encoder, or a configuration

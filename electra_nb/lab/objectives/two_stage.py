@@ -9,7 +9,7 @@ __all__ = ['separate_towers', 'layers_in_common', 'start_from', 'TwoStageModel',
 import math, torch
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from ...model.families import rtd_logits
+from ...model.families import family_of, rtd_logits
 from ...model.towers import ModelConfig, tower_configs, get_models
 from ...objectives.masking import share_done, n_slots
 from ...objectives.contract import encoder_flops, verdict_flops, vocabulary_flops
@@ -28,7 +28,7 @@ def separate_towers(
     "Both towers with equal embeddings that are not shared."
     gen,disc = get_models(replace(cfg, tie='embeddings'), vocab_size, pad_id)
     gen.base_model.embeddings = deepcopy(gen.base_model.embeddings)
-    gen.generator_lm_head.weight = gen.get_input_embeddings().weight
+    gen.get_output_embeddings().weight = gen.get_input_embeddings().weight
     return gen,disc
 
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #8ebec127
@@ -38,8 +38,10 @@ def layers_in_common(
 ) -> int: # 0 if the layers have another shape
     "How many layers of the generator fit into the discriminator."
     same = ('hidden_size','num_attention_heads','intermediate_size','embedding_size')
-    if any(getattr(gen.config, k)!=getattr(disc.config, k) for k in same): return 0
-    return min(len(gen.base_model.encoder.layer), len(disc.base_model.encoder.layer))
+    if any(getattr(gen.config, k, None)!=getattr(disc.config, k, None) for k in same): return 0
+    return sum(type(a) is type(b) for a,b in zip(_layers(gen), _layers(disc)))
+
+def _layers(tower): return [m for part in family_of(tower).blocks(tower.base_model)[1:] for m in part]
 
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #c3b53475
 @torch.no_grad()
@@ -50,9 +52,9 @@ def start_from(
     "Give the discriminator the weights of the generator, as far as they fit."
     n,own,new = layers_in_common(gen, disc),gen.base_model,disc.base_model
     new.embeddings.load_state_dict(own.embeddings.state_dict())
-    if n and hasattr(own, 'embeddings_project'): new.embeddings_project.load_state_dict(own.embeddings_project.state_dict())
-    for old,layer in zip(own.encoder.layer[:n], new.encoder.layer): layer.load_state_dict(old.state_dict())
-    return f'embeddings and {n} of {len(new.encoder.layer)} layers'
+    projections = [family_of(t).blocks(t.base_model)[0][1:] for t in (gen,disc)] if n else []
+    for old,layer in [*zip(*projections),*zip(_layers(gen)[:n], _layers(disc))]: layer.load_state_dict(old.state_dict())
+    return f'embeddings and {n} of {len(_layers(disc))} layers'
 
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #925322a4
 class TwoStageModel(RTDModel):

@@ -17,7 +17,7 @@ from ...core.settings import change
 from .clock import StepTime, fit_hours, n_eval_batches, step_flops, time_step, train_seconds
 from .deadline import end_time
 from ...pretraining import build_learner, prepare_text, read_recipe
-from ...recipe import Recipe, group_titles, list_options, make_recipe, own_sizes, recipe_docs, recipes
+from ...recipe import Recipe, group_titles, list_options, make_recipe, paper_sizes, recipe_docs, recipes
 from ...text.corpus import Corpus, get_corpus, iterable_corpus
 from ...text.rows import packing_stats
 from ...text.tokenizer import sample_texts
@@ -139,7 +139,7 @@ def paper_share(
     flops:float, # operations of the run
 ) -> float: # None: the paper has no such size
     "The computing of a run as a share of the paper's, for the size of this name."
-    if size in own_sizes: return None
+    if size not in paper_sizes: return None
     paper = recipes[size]
     return flops/(step_flops(paper)*paper.train.steps)
 
