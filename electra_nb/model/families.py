@@ -143,7 +143,8 @@ def electra_config(
     if not (isinstance(name, str) and name in ACT2FN): raise ValueError(f"{source}: {act}={repr(name)[:40]} is unknown; ELECTRA has 'gelu'")
     numbers = {k:_number(k, values[k], source) for k in _limits if k in values and hasattr(kind, k)}
     labels = values.get('id2label')
-    cfg = kind(**{act:name}, **numbers, **settings, num_labels=1 if isinstance(labels, dict) and len(labels)==1 else 2)
+    n = 1 if isinstance(labels, dict) and len(labels)==1 else 2
+    cfg = kind(**{act:name}, **numbers, **settings, num_labels=n, pad_token_id=None)
     _check_shape(cfg, source, n_weights(cfg))
     pad = values.get('pad_token_id', 0)
     if not (pad is None or type(pad) is int and 0<=pad<cfg.vocab_size):
