@@ -137,7 +137,7 @@ def setting_docs() -> dict: # name -> (part, type, comment)
     return docs
 
 _shapes = dict(small=(256,12), hour=(128,4), tiny=(64,2)) # size -> width, layers
-def _shape(width, layers): return SimpleNamespace(hidden_size=width, num_hidden_layers=layers, max_position_embeddings=128)
+def _shape(width, layers): return SimpleNamespace(model_type='electra', hidden_size=width, num_hidden_layers=layers, max_position_embeddings=128)
 
 def usual_settings(shape) -> dict: # name -> value
     "The settings of an encoder, those of all kinds among them."
