@@ -29,7 +29,7 @@ class Lamb(ElectraAdam):
         ratio = torch.where((known[0]>0) & (known[1]>0), known[0]/known[1], 1.) if p.ndim>1 else 1.
         p.sub_(group['lr']*ratio*u)
 
-# %% ../../../nbs/lab/families/04_optimizers.ipynb #be605172
+# %% ../../../nbs/lab/families/04_optimizers.ipynb #8e46b075
 def is_layer_matrix(p:torch.nn.Parameter) -> bool:
     "Whether Muon changes a parameter: a matrix, but no table and no head."
     return p.ndim==2 and not getattr(p, 'is_table', False) and 8*min(p.shape)>=max(p.shape)
