@@ -15,12 +15,13 @@ from electra_nb.model.towers import ModelConfig, get_models
 from electra_nb.objectives.table import objectives
 from electra_nb.recipe import make_recipe
 from electra_nb.text.tokenizer import load_tokenizer, tiny_tokenizer
+from electra_nb.training.loop import watchers
 from fastai.callback.core import Callback, CancelFitException
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoModelForTokenClassification
 
 texts = tiny_text.split('\n\n')
-small = dict(steps=12, bs=4, max_len=32, vocab_size=300, valid=.3, eval_every=4, log_every=2, save_every=5, device='cpu', threads=1, dropout=.1, probe=[('a','b')])
+small = dict(steps=12, bs=4, max_len=32, vocab_size=300, valid=.3, eval_every=4, log_every=2, save_every=5, device='cpu', threads=1, dropout=.1)
 names = 'bert','bert_two_labels','albert','modern'
 shape = ModelConfig(hidden_size=32, n_layers=2, n_heads=2, embedding_size=16, max_positions=64, dropout=0., attention_dropout=0.)
 ids,mask = torch.tensor([[2,9,8,7,3],[2,11,12,3,0]]),torch.tensor([[1,1,1,1,1],[1,1,1,1,0]]).bool()
@@ -29,6 +30,14 @@ lens = mask.sum(1)
 class Halfway(Callback):
     def before_batch(self):
         if self.training and self.learn.steps.done==6: raise CancelFitException()
+
+@pytest.fixture(scope='module', autouse=True)
+def unwatched():
+    "Without reports, which take longer than twelve steps."
+    kept = watchers[:]
+    watchers.clear()
+    yield
+    watchers.extend(kept)
 
 @pytest.fixture(scope='module')
 def home(tmp_path_factory): return tmp_path_factory.mktemp('runs')
