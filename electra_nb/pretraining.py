@@ -50,12 +50,15 @@ def check_arguments(
 def read_recipe(
     size:str, # as in `pretrain`
     options:dict, # settings by name
+    start=None, # weights to begin with, from `additions['start']`
 ) -> tuple: # size, `Recipe`
     "The recipe that was asked for, by size or by the file of an earlier run."
     hours,steps = options.get('hours'),options.get('steps')
     if hours and steps:
         raise ValueError(f"hours={hours} and steps={steps}: a run ends at a deadline or after a number of steps; pass one of them")
+    given = options
     if str(size).endswith('.json'): size,options = recipe_from_file(size, options)
+    if start: options = start.options(size, options, given)
     return size,make_recipe(size, **options)
 
 # %% ../nbs/book/39_pretraining.ipynb #ac12b4fb
@@ -66,11 +69,12 @@ def run_folder(
     corpus, # as it was asked for
     found:Corpus, # what that stands for
     tokenizer, # as it was asked for
+    start:dict=None, # name and hash of the weights that it begins with
 ) -> Path:
     "The folder of a run."
     if out is not None: return Path(out).expanduser()
     what = corpus if isinstance(corpus, (str,os.PathLike)) and corpus!='builtin' else found.fingerprint
-    return default_out(size, recipe.flat(), what, tokenizer)
+    return default_out(size, recipe.flat(), what, (tokenizer,start['weights']) if start else tokenizer)
 
 # %% ../nbs/book/39_pretraining.ipynb #7fa0d4d4
 def check_free(
@@ -87,9 +91,10 @@ def check_same(
     size:str, # key of `recipes`
     recipe:Recipe,
     found:Corpus,
+    start:dict=None, # name and hash of the weights that it begins with
 ) -> None:
-    "Refuse a folder that holds a run of other settings or another corpus."
-    known = dict(size=size, recipe=recipe.flat(), corpus=found.name, corpus_fingerprint=found.fingerprint)
+    "Refuse a folder that holds a run of other settings, another corpus or other weights at its beginning."
+    known = dict(size=size, recipe=recipe.flat(), corpus=found.name, corpus_fingerprint=found.fingerprint, start=start)
     if (out/'recipe.json').exists() and not recipe.train.hours: refuse_other(out, known)
 
 # %% ../nbs/book/39_pretraining.ipynb #2f91661f
@@ -130,8 +135,8 @@ def build_learner(
     return pretrain_learner(text.train, text.valid, text.tok, recipe.objective, towers, recipe.train, recipe.optim, device)
 
 # %% ../nbs/book/39_pretraining.ipynb #fea181fb
-# folder, key of `recipes`, `Recipe`, `Corpus`, `Prepared`, `Learner`, and whether it had been finished before
-Run = namedtuple('Run', 'out size recipe corpus text learn done', defaults=(False,))
+# folder, key of `recipes`, `Recipe`, `Corpus`, `Prepared`, `Learner`, whether it had been finished before, weights to begin with
+Run = namedtuple('Run', 'out size recipe corpus text learn done start', defaults=(False,None))
 
 def machine(run:Run) -> dict: # device, and threads of a CPU
     "What computes the steps."
@@ -169,10 +174,12 @@ def open_folder(
     run:Run,
 ) -> bool: # is the run finished already?
     "Begin a run in its folder, or go on with it."
-    open_run_folder(run.out, run_identity(run.size, run.recipe.flat(), run.corpus, run.text.tok))
+    begins = run.start and run.start.identity
+    open_run_folder(run.out, run_identity(run.size, run.recipe.flat(), run.corpus, run.text.tok, begins))
     write_tokenizer(run)
     start = newest_checkpoint(run.out/'checkpoints')
     if start: announce_machine(run.out, machine(run))
+    elif run.start: run.start.fill(run.learn.model.parts, run.text.tok)
     elif run.recipe.model.lexical_start: lexical_start(run.learn.model.parts, run.text.train.ids, special_ids(run.text.tok))
     write_facts(run)
     (run.out/'end.json').unlink(missing_ok=True)
@@ -193,7 +200,7 @@ def make_watchers(
     **asked, # arguments of `pretrain` that watchers read
 ) -> list: # `Watcher`s
     "What looks on at a run, made anew."
-    for name in ('log_with','probe'):
+    for name in ('log_with','probe','general'):
         if asked.get(name) not in (None,False) and not any(name in w.reads for w in watchers): raise needs_lab(name)
     return [w(asked) for w in watchers]
 
@@ -262,6 +269,9 @@ def pretrain(
     corpus:str=None, # file, folder, glob, name, data set, data frame, strings, or several of these (text.corpus); None: built-in
     out:str=None, # run folder; None: a folder in runs/ named after size and recipe
     tokenizer:str=None, # vocab.txt, tokenizer.json, folder or hub name; None: trained on the corpus (hub corpora of the paper: BERT's)
+    start:str=None, # weights to go on from: a run or checkpoint, an ELECTRA or BERT-like folder, a hub name (lab.start.weights)
+    as_encoder:bool=False, # take a generator of `start` for the encoder
+    general:str=None, # other text, as `corpus`, to see what a run with `start` forgets; None: built-in text; False: none
     text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet, data sets and data frames
     whole_files:bool=False, # one document a text file, instead of blank lines between documents
     resume:str='auto', # 'auto': go on if the folder holds this run; True: it must; False: it must not
@@ -276,25 +286,28 @@ def pretrain(
 ) -> Learner: # ready for `show_results`, `recorder.plot_loss`, `fit`, …
     "Pre-train a text encoder, by replaced-token detection or another objective."
     began,engine,cbs = time.perf_counter(),engines[-1],cbs or []
-    check_arguments(max_hours, cache, resume, cbs, whole_files=whole_files, dry_run=dry_run)
-    size,recipe = read_recipe(size, options)
+    check_arguments(max_hours, cache, resume, cbs, whole_files=whole_files, dry_run=dry_run, as_encoder=as_encoder)
+    if start is not None: start = addition('start')(start, out, as_encoder)
+    size,recipe = read_recipe(size, options, start)
+    begins = start and start.identity
     engine.join(recipe, dry_run)
     device = pick_device(engine.device(device), recipe.train.precision)
     steps_of_hours,dry = recipe.train.hours and addition('hours'),dry_run and addition('dry_run')
-    watching = make_watchers(size=size, log_with=log_with, probe=probe, began=began)
+    watching = make_watchers(size=size, log_with=log_with, probe=probe, began=began, start=start, general=general, cache=cache)
     if out is not None: check_out(out, resume)
     with engine.main_process():
         with interrupt_message(lambda: 'stopped while the text was prepared; the same call goes on from what is done'):
             found = get_corpus(corpus, text_column, whole_files)
+            if start: tokenizer = start.own_tokenizer(tokenizer)
             check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)
             if dry: return dry(size, recipe, found, tokenizer, device, options)
-            out = run_folder(out, size, recipe, corpus, found, tokenizer)
+            out = run_folder(out, size, recipe, corpus, found, tokenizer, begins)
             with engine.main_process_first():
                 if engine.first: check_free(out, resume)
-                if engine.first: check_same(out, size, recipe, found)
+                if engine.first: check_same(out, size, recipe, found, begins)
                 text = prepare_text(recipe, found, tokenizer, out, cache)
             if steps_of_hours: recipe = engine.share(lambda: steps_of_hours(recipe, options, text, device, out, began))
-            run = Run(out, size, recipe, found, text, build_learner(recipe, text, device))
+            run = Run(out, size, recipe, found, text, build_learner(recipe, text, device), start=start)
         if not engine.first: return engine.train_worker(run, cbs)
         logger.info(describe_model(run.learn, text.tok))
         with folder_lock(out):

@@ -15,6 +15,7 @@ from .glue.encoders import last_run
 from .lab.scoring.texts import read_texts
 from .lab.scoring.towers import Scorer, load_scorer
 from .lab.scoring.words import Choice, Scores, score_texts
+from fastcore.basics import chunked
 from itertools import chain, islice
 from pathlib import Path
 from tqdm import tqdm
@@ -34,10 +35,6 @@ def check_request(
     if show=='choose': raise ValueError("threshold would have no effect on show='choose', which marks no words")
 
 # %% ../nbs/calls/03_scoring.ipynb #d552ba07
-def _groups(rows, n):
-    rows = iter(rows)
-    return iter(lambda: list(islice(rows, n)), [])
-
 def score_rows(
     scorer:Scorer,
     rows:Iterable, # strings, or lists of candidates
@@ -48,7 +45,7 @@ def score_rows(
     size = n or (64 if scorer.by=='generator' else 1024)
     total = len(rows) if hasattr(rows, '__len__') else None
     with tqdm(desc='scoring', total=total, unit='text', delay=2, leave=False, disable=quiet()) as bar:
-        for group in _groups(rows, size):
+        for group in chunked(rows, size):
             flat = list(chain.from_iterable(r if isinstance(r, list) else [r] for r in group))
             scores = iter(score_texts(scorer, flat, threshold))
             for r in group: yield Choice(list(islice(scores, len(r)))) if isinstance(r, list) else next(scores)

@@ -43,7 +43,8 @@ if __name__=='__main__':
         about = dict(date=time.strftime('%Y-%m-%d'), commit=commit(), versions=versions(), machine=machine(), rounds=a.rounds, recipe=recipe.flat())
         atomic_file(a.out/f'bench_{name}.json', json.dumps(dict(about, **found), indent=1))
     page = run_page('loader', '## At full size', dict(given, recipe=make_recipe('small', max_len=128, bs=128)))
-    write('loader', loader=page['table'].to_dict('index'), packing=page['packed'])
+    parts = {k:page[k] for k in ('tokenizer','sampler','dropout')}
+    write('loader', loader=page['table'].to_dict('index'), packing=page['packed'], **parts)
     sizes = dict(bs=[4,8,16], max_len=[64,128,256], vocab_size=[7630,15261,30522])
     n = len(docs)
     page = run_page('scaling', '## ELECTRA-Small', dict(given, sizes=sizes, n_docs=[n//4,n//2,n]))

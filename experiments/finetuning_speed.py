@@ -7,9 +7,9 @@ vocabulary is made of the rows, since neither changes the time of a pass.
 """
 import argparse, json, torch
 import numpy as np
+from bench_pages import run_page
 from datetime import date
 from electra_nb.lab.bench.measure import commit, machine
-from electra_nb.lab.bench.finetuning import bench_finetuning
 from electra_nb.core.files import atomic_file
 from electra_nb.model.towers import ModelConfig, get_models
 from electra_nb.glue.features import Features
@@ -17,6 +17,7 @@ from electra_nb.glue.loading import load_files
 from electra_nb.text.tokenizer import wordpiece
 from pathlib import Path
 
+bench_finetuning = run_page('finetuning', '## Several runs', {})['bench_finetuning'] # a function of that page
 n_rows = dict(cola=1024, rte=384, sst2=1024) # training rows, drawn at random
 
 def one_task(name, folder):

@@ -53,14 +53,9 @@ def test_no_circles():
 def test_few_modules(module, most):
     assert len(below(module)-{'__init__'})<=most, sorted(below(module))
 
-def test_numbers():
-    "No page of a folder imports a later one."
-    done = subprocess.run([sys.executable,'docs/number.py','--check'], cwd=root, capture_output=True, text=True)
-    assert done.returncode==0, done.stdout
-
 def test_light():
-    "Importing `pretrain` loads no module of the lab and not `datasets`; of the book under it only the lexical start asks for sklearn, and nothing for pandas (fastai loads both)."
-    code = "import sys, electra_nb.pretraining; print(*(m for m in sys.modules if m.startswith('electra_nb.lab') or m=='datasets'))"
+    "Importing `pretrain` and the learner of the book loads no module of the lab (tags, questions, studies) and not `datasets`; of the book under it only the lexical start asks for sklearn, and nothing for pandas (fastai loads both)."
+    code = "import sys, electra_nb.pretraining, electra_nb.glue.loading, electra_nb.glue.learner; print(*(m for m in sys.modules if m.startswith('electra_nb.lab') or m=='datasets'))"
     done = subprocess.run([sys.executable,'-c',code], cwd=root, capture_output=True, text=True)
     assert (done.returncode,done.stdout.strip())==(0,''), done.stdout+done.stderr
     heavy = {(m,n) for m in below('pretraining')-{'model.lexical'} for n in imports(m, top=True) if n.split('.')[0] in ('sklearn','pandas','datasets') or n.startswith('scipy.stats')}
@@ -68,17 +63,19 @@ def test_light():
 
 train = """import sys, torch
 from {where} import pretrain
-learn = pretrain(steps=60, eval_every=20, cache=sys.argv[1], out=sys.argv[2], device='cpu')
-torch.save(learn.model.state_dict(), sys.argv[2]+'.pt')
+learn = pretrain(corpus='texts.txt', steps=30, eval_every=10, cache='cache', out=sys.argv[1], device='cpu')
+torch.save(learn.model.state_dict(), sys.argv[1]+'.pt')
 """
 
 def test_same_weights(tmp_path):
     "The book's `pretrain` trains the weights of the whole package's, which has the lab's faster step."
     import torch
+    from test_process import text
+    (tmp_path/'texts.txt').write_text(text)
     for where in ('electra_nb','electra_nb.pretraining'):
         code = train.format(where=where)
         env = {**os.environ, 'TQDM_DISABLE':'1', 'OMP_NUM_THREADS':'1', 'PYTHONPATH':os.pathsep.join([str(root), os.environ.get('PYTHONPATH', '')])}
-        done = subprocess.run([sys.executable,'-c',code,'cache',where], cwd=tmp_path, env=env, capture_output=True, text=True)
+        done = subprocess.run([sys.executable,'-c',code,where], cwd=tmp_path, env=env, capture_output=True, text=True)
         assert done.returncode==0, done.stderr[-3000:]
     lab,book = (torch.load(tmp_path/f'{where}.pt', weights_only=True) for where in ('electra_nb','electra_nb.pretraining'))
     assert lab.keys()==book.keys() and [k for k in lab if not torch.equal(lab[k], book[k])]==[]

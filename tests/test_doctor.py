@@ -1,18 +1,20 @@
 "Runs that are long enough to be judged: a healthy one must not be called ill, and each fault must get its right name. The rest is in `lab.reports.rules` and `lab.reports.doctor`."
-import json, os, subprocess, sys
-from concurrent.futures import ThreadPoolExecutor
+import json, random
 from pathlib import Path
 
 import pytest
 
 from electra_nb.lab.reports.doctor import print_diagnosis
+from electra_nb.text.docstrings import library_docs
+from forked import Program
+from test_process import env, run
 
 wikipedia = Path(__file__).parent.parent.parent/'shared'/'data'/'corpus'/'wikipedia-en'/'wiki-000.txt.xz'
 code = """
-import json, random, sys, torch
+import json, sys, torch
 from electra_nb import diagnose, pretrain
+from electra_nb.core.messages import logger
 from electra_nb.objectives.masking import MaskTokens
-from electra_nb.text.docstrings import library_docs
 from fastai.callback.core import Callback
 
 class Shuffle(Callback):
@@ -63,26 +65,31 @@ class AllIsText(Callback):
         ids,lens,*rest = self.xb
         self.learn.xb = (ids,torch.full_like(lens, ids.shape[1]),*rest)
 
-rng,letters = random.Random(0),'abcdefghijklmnopqrstuvwxyz'
-docs = [doc for _,doc in library_docs(('sklearn','scipy'))]
-words = ' '.join(docs).split()
-rng.shuffle(words)
-def noise(): return ''.join(rng.choices(letters+' '*5, k=2000))
-texts = dict(usual=docs, words=[' '.join(words[i:i+200]) for i in range(0, len(words), 200)], noise=[noise() for _ in range(500)],
-    few=[doc[:600] for doc in docs[:20]], again=[doc[:150] for _ in range(40) for doc in docs[:25]])
-
 name,kw,cbs = json.loads(sys.argv[1])
-if kw.get('corpus') in texts: kw['corpus'] = texts[kw['corpus']]
+texts = json.load(open('texts.json'))
+kw['corpus'] = texts.get(kw['corpus'], kw['corpus'])
+logger.setLevel('ERROR')
 pretrain(out=name, device='cpu', threads=1, cbs=[globals()[c]() for c in cbs], **dict(dict(log_every=20), **kw))
 found = diagnose(name)
 print(json.dumps([found.names, found.line()]))
 """
-settled,mature = (dict(steps=n, bs=16, eval_every=n//4, eval_batches=25) for n in (460,1100))
+
+def make_texts():
+    "Texts of each sort, by name: lists of documents."
+    rng,letters = random.Random(0),'abcdefghijklmnopqrstuvwxyz'
+    docs = [doc for _,doc in library_docs(('sklearn','scipy'))]
+    words = ' '.join(docs).split()
+    rng.shuffle(words)
+    def noise(): return ''.join(rng.choices(letters+' '*5, k=2000))
+    return dict(usual=docs, words=[' '.join(words[i:i+200]) for i in range(0, len(words), 200)], noise=[noise() for _ in range(500)],
+        few=[doc[:600] for doc in docs[:20]], again=[doc[:150] for _ in range(40) for doc in docs[:25]])
+
+settled,mature = (dict(corpus='usual', steps=n, bs=16, eval_every=n//4, eval_batches=25) for n in (460,1100))
 default,short = (dict(corpus='usual', steps=n, eval_every=n//4) for n in (800,120)) # of the size's own batches
-cases = dict(shuffled=(dict(mature, lexical_start=False),['Shuffle'],['guesses not beyond word frequencies']), deaf=(mature,['Deaf'],['discriminator predicts only original']),
-    high=(dict(settled, lr=.05),[],['learning rate too high']), low=(dict(settled, lr=2e-6),[],['learning rate too low']),
-    hot=(dict(settled, temperature=100.),[],['fakes nearly always differ']), healthy=(dict(settled, seed=1),[],[]),
-    usual=(default,[],[]), high_usual=(dict(default, lr=.05),[],['learning rate too high']),
+cases = dict(shuffled=(dict(mature, lexical_start=False),['Shuffle'],['guesses not beyond word frequencies']), deaf=(dict(mature, steps=640, eval_every=160, bs=12),['Deaf'],['discriminator predicts only original']),
+    low=(dict(settled, lr=2e-6),[],['learning rate too low']),
+    hot=(dict(settled, steps=230, eval_every=115, temperature=100.),[],['fakes nearly always differ']), healthy=(dict(settled, seed=1),[],[]),
+    usual=(default,[],[]), high=(dict(default, steps=640, eval_every=160, lr=.05),[],['learning rate too high']), # with 16 rows in `tutorials/watch_a_run`
     words=(dict(short, corpus='words'),[],['no order in the text']), noise=(dict(short, corpus='noise'),[],['no order in the text']),
     few=(dict(short, corpus='few', steps=400, vocab_size=500),[],['data repeats']), again=(dict(short, corpus='again'),[],['data repeats']),
     tell=(short,['Tell'],['labels are given away']), no_rate=(short,['NoRate'],['a tower is not trained']),
@@ -91,22 +98,20 @@ cases = dict(shuffled=(dict(mature, lexical_start=False),['Shuffle'],['guesses n
 if wikipedia.exists(): cases['healthy'] = (dict(settled, corpus=str(wikipedia)),[],[])
 
 @pytest.fixture(scope='module')
-def diagnoses(tmp_path_factory):
-    "All runs, two at a time."
-    tmp = tmp_path_factory.mktemp('ill')
-    env = {**os.environ, 'ELECTRA_NB_CACHE':str(tmp/'cache'), 'HF_HOME':str(tmp/'hf'), 'CUDA_VISIBLE_DEVICES':'', 'OMP_NUM_THREADS':'1', 'ELECTRA_NB_VERBOSITY':'error'}
-    def go(item):
-        name,(kw,cbs,_) = item
-        p = subprocess.run([sys.executable, '-c', code, json.dumps([name,kw,cbs])], cwd=tmp, env=env, capture_output=True, text=True)
-        return name,p
-    with ThreadPoolExecutor(2) as ex: return dict(ex.map(go, cases.items()))
+def home(tmp_path_factory):
+    "A folder with the texts; prepared rows are shared."
+    home = tmp_path_factory.mktemp('ill')
+    (home/'texts.json').write_text(json.dumps(make_texts()))
+    return home
 
 @pytest.mark.parametrize('name', list(cases))
-def test_name(diagnoses, name):
-    p = diagnoses[name]
-    assert p.returncode==0, p.stderr
-    names,line = json.loads(p.stdout.splitlines()[-1])
-    assert names==cases[name][2], line
+def test_name(home, name):
+    kw,cbs,wanted = cases[name]
+    p = Program(code, home, env(home), [json.dumps([name,kw,cbs])])
+    out,err = p.communicate(600)
+    assert p.returncode==0, err
+    names,line = json.loads(out.splitlines()[-1])
+    assert names==wanted, line
 
 stopping = """
 import os, signal
@@ -122,8 +127,7 @@ pretrain(corpus=tiny_text.split('\\n\\n'), out='mine', steps=40, bs=2, max_len=3
 @pytest.mark.parametrize('signal,says', [('SIGTERM','Stopped (SIGTERM) at step '),('SIGKILL','Ended after step 6 of 40 without noting why')])
 def test_why_it_stopped(tmp_path, capsys, signal, says):
     "Of a run that was stopped or killed, the command says so first, and that the same call goes on."
-    env = {**os.environ, 'ELECTRA_NB_CACHE':str(tmp_path/'cache'), 'CUDA_VISIBLE_DEVICES':'', 'OMP_NUM_THREADS':'1'}
-    assert subprocess.run([sys.executable, '-c', stopping.format(signal)], cwd=tmp_path, env=env, capture_output=True).returncode
+    assert run(tmp_path, stopping.format(signal))[0]
     print_diagnosis(tmp_path/'mine')
     state,verdict = capsys.readouterr().out.splitlines()
     assert state.startswith(says) and state.endswith('The same call goes on from the newest checkpoint.')

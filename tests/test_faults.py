@@ -1,62 +1,45 @@
 "Faults made on purpose, in real processes: after each, the same call goes on and ends bit-equal to a run that nothing happened to."
-import json, os, random, resource, shutil, signal, subprocess, sys, time, warnings
+import json, os, random, resource, shutil, signal, subprocess, time, warnings
 from pathlib import Path
 
 import pytest
 from electra_nb.core.files import WriteError
 from electra_nb.lab.study.folder import append_line, read_ledger
-from test_process import env, run, text, timeless, weights
+from forked import Program
+from test_process import env, run_fresh, text, timeless, weights
 
 common = dict(corpus='texts.txt', steps=30, bs=4, max_len=32, eval_every=10, log_every=3, save_every=5, device='cpu')
-server = """
+program = """
 import json, os, resource, sys
-import electra_nb.pretraining, electra_nb.lab.reports.doctor
-import torch
+import electra_nb.lab.reports.doctor
 from electra_nb import pretrain
+from electra_nb.training import loop
 from electra_nb.training.steps import CostLimit
 CostLimit.share = float('inf') # save as often as the run says, however long that takes here
-for line in sys.stdin:
-    job = json.loads(line)
-    pid = os.fork()
-    if not pid:
-        os.setsid()
-        say = os.open(job['say'], os.O_CREAT|os.O_WRONLY|os.O_TRUNC|os.O_APPEND)
-        for fd in (1,2): os.dup2(say, fd)
-        try:
-            exec(job['before'])
-            pretrain(**job['kw'], cbs=globals().get('cbs'))
-            rc = 0
-        except SystemExit as e: rc = e.code
-        except KeyboardInterrupt: rc = 130
-        except BaseException as e:
-            print(type(e).__name__, e, flush=True)
-            rc = 1
-        sys.stdout.flush()
-        os._exit(rc)
-    print(pid, flush=True)
-    print(os.waitpid(pid, 0)[1], flush=True)
+loop.save_curves = lambda run: None # which else would be drawn as often
+job = json.loads(sys.argv[1])
+try:
+    exec(job['before'])
+    pretrain(**job['kw'], cbs=globals().get('cbs'))
+except Exception as e:
+    print(type(e).__name__, e, flush=True)
+    sys.exit(1)
 """
 
 class Runs:
-    "A process that has imported everything and forks a child for each run: starting one takes no time."
-    def __init__(self, tmp):
-        self.tmp,self.said = tmp,tmp/f'said{id(self)}.txt'
-        self.p = subprocess.Popen([sys.executable, '-c', server], cwd=tmp, env=env(tmp, TOKENIZERS_PARALLELISM='false'), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    "Runs in a folder, each in a process."
+    def __init__(self, tmp): self.tmp = tmp
 
     def start(self, out, before='', **kw):
-        job = dict(say=str(self.said), before=before, kw={**common, 'out':out, 'cache':f'cache_{Path(out).name}', **kw})
-        self.p.stdin.write(json.dumps(job)+'\n')
-        self.p.stdin.flush()
-        return int(self.p.stdout.readline())
+        job = dict(before=before, kw={**common, 'out':out, 'cache':f'cache_{Path(out).name}', **kw})
+        return Program(program, self.tmp, env(self.tmp, TOKENIZERS_PARALLELISM='false'), [json.dumps(job)])
 
-    def end(self):
+    def end(self, p):
         "Exit code (negative: the signal that killed it) and what was said."
-        rc = os.waitstatus_to_exitcode(int(self.p.stdout.readline()))
-        return rc,self.said.read_text()
+        said = ''.join(p.communicate())
+        return p.returncode,said
 
-    def __call__(self, out, before='', **kw):
-        self.start(out, before, **kw)
-        return self.end()
+    def __call__(self, out, before='', **kw): return self.end(self.start(out, before, **kw))
 
 @pytest.fixture(scope='module')
 def runs(tmp_path_factory):
@@ -66,9 +49,7 @@ def runs(tmp_path_factory):
     assert runs('whole')[0]==0
     assert runs('again')[0]==0
     same(runs, 'again')
-    yield runs
-    runs.p.stdin.close()
-    runs.p.wait(timeout=60)
+    return runs
 
 def same(runs, name, rests=True):
     "Weights and log of a run are those of the undisturbed one, each step once, and nothing is left lying about."
@@ -95,12 +76,11 @@ def test_twenty_kills(runs):
     for i in range(20):
         name = f'killed{i%4}'
         home = runs.tmp/name/'checkpoints'
-        pid = runs.start(name, slow(.05))
+        p = runs.start(name, slow(.05))
         if i%3==0: wait_for(lambda: list(home.glob('.step_*.tmp')) or list((runs.tmp/f'cache_{name}').rglob('.*.tmp')), 2)
         else: time.sleep(rng.uniform(0, 1.5))
-        try: os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError: pass
-        rc = runs.end()[0]
+        p.kill()
+        rc = runs.end(p)[0]
         assert rc in (-9,0)
         killed += rc==-9
     assert killed>=4 # the first of each run at least: its steps take 1.5 s on any machine
@@ -134,12 +114,11 @@ def test_death_at_durable_calls(runs):
     same(runs, 'durable')
 
 def test_stopped_after_every_step(runs):
-    "A run that is stopped and resumed after each single step."
-    for i in range(40):
+    "A run that is stopped and resumed after each single step, over an evaluation, lines of the log and checkpoints, and then ends."
+    for i in range(12):
         rc,said = runs('steps', max_hours=1e-9)
-        assert rc==0, said
-        if 'finished' in said: break
-    assert i==29
+        assert rc==0 and f'after step {i+1} of 30, and saved' in said, said
+    assert runs('steps')[0]==0
     same(runs, 'steps')
 
 def test_disk_full(runs):
@@ -280,7 +259,6 @@ def test_read_only(runs):
 
 def test_same_instant(runs):
     "Two processes in one new folder at the same instant: one trains, the other is told who does."
-    other = Runs(runs.tmp)
     wait = """
 import time
 from pathlib import Path
@@ -289,15 +267,13 @@ class Wait(electra_nb.lab.reports.doctor.Callback):
         while not Path('go').exists(): time.sleep(.05)
 cbs = [Wait()]
 """
-    assert other('warm', steps=5)[0]==0
-    pids = [r.start('both', wait) for r in (runs,other)]
-    wait_for(lambda: any('another process' in r.said.read_text() for r in (runs,other) if r.said.exists()))
+    both = [runs.start('both', wait) for _ in range(2)]
+    wait_for(lambda: any(p.poll() is not None for p in both))
     (runs.tmp/'go').touch()
-    ends = [r.end() for r in (runs,other)]
-    other.p.stdin.close()
+    ends = [runs.end(p) for p in both]
     assert sorted(rc for rc,_ in ends)==[0,1], ends
     winner = [rc for rc,_ in ends].index(0)
-    assert f'another process is writing in both: process {pids[winner]} on ' in ends[1-winner][1], ends
+    assert f'another process is writing in both: process {both[winner].pid} on ' in ends[1-winner][1], ends
     same(runs, 'both')
 
 @pytest.mark.parametrize('sig', ['SIGTERM','SIGINT','SIGHUP','SIGUSR1'])
@@ -308,10 +284,10 @@ import signal
 for s in (signal.SIGTERM,signal.SIGHUP,signal.SIGUSR1): signal.signal(s, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """
-    pid = runs.start(sig, heed+slow(.05))
+    p = runs.start(sig, heed+slow(.05))
     wait_for(lambda: (runs.tmp/sig/'log.jsonl').exists() and (runs.tmp/sig/'log.jsonl').stat().st_size)
-    os.kill(pid, getattr(signal, sig))
-    rc,said = runs.end()
+    p.send_signal(getattr(signal, sig))
+    rc,said = runs.end(p)
     assert rc==128+getattr(signal, sig) and 'The same call goes on' in said, (rc, said)
     assert runs(sig)[0]==0
     same(runs, sig)
@@ -328,13 +304,13 @@ class Stuck(electra_nb.lab.reports.doctor.Callback):
             os._exit(3) # nobody heard
 cbs = [Stuck()]
 """
-    pid = runs.start('twice', stuck)
+    p = runs.start('twice', stuck)
     wait_for(lambda: (runs.tmp/'twice'/'log.jsonl').exists() and '"step": 6' in (runs.tmp/'twice'/'log.jsonl').read_text())
     time.sleep(.3)
-    os.kill(pid, signal.SIGINT)
+    p.send_signal(signal.SIGINT)
     time.sleep(.3)
-    os.kill(pid, signal.SIGINT)
-    assert runs.end()[0]==130
+    p.send_signal(signal.SIGINT)
+    assert runs.end(p)[0]==130
     assert runs('twice')[0]==0
     same(runs, 'twice')
 
@@ -408,6 +384,6 @@ pretrain(corpus='texts.txt', strip_accents=False, steps=30, bs=4, max_len=32, ev
 def test_other_encoding(tmp_path):
     "Where files are ASCII unless something else is said, a run that breaks down keeps its batch, with its text."
     (tmp_path/'texts.txt').write_text('\n\n'.join(f'{a} видит дом и {b} у моря.' for a in ('Рыбак','Пекарь','Доктор') for b in ('лодку','рынок','школу','мельницу')), encoding='utf-8')
-    rc,_,err = run(tmp_path, broken, LC_ALL='C', PYTHONUTF8='0', PYTHONCOERCECLOCALE='0')
+    rc,_,err = run_fresh(tmp_path, broken, LC_ALL='C', PYTHONUTF8='0', PYTHONCOERCECLOCALE='0')
     assert rc==1 and 'is kept in bad_batch/' in err, err
     assert 'видит' in (tmp_path/'run'/'bad_batch'/'about.json').read_text(encoding='utf-8')

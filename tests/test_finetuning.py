@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np, pandas as pd, pytest
 from sklearn.metrics import accuracy_score, matthews_corrcoef
 
-from test_process import env, run, start, text
+from forked import Program
+from test_process import env, run, run_fresh, text
 
 glue = Path(__file__).parents[2]/'shared'/'data'/'glue'
 real = pytest.mark.skipif(not glue.is_dir(), reason='the GLUE folder is not beside the project')
@@ -29,19 +30,19 @@ def job(out, runs=10, at_once=1):
 def lines(study): return [{k:v for k,v in json.loads(l).items() if k not in ('seconds','date')} for l in (study/'results.jsonl').read_text().splitlines()]
 
 def test_killed_and_continued(tmp):
-    "kill -9 at several moments of a study of ten seeds: the same command goes on, each run is there once, and with the same scores."
-    rc,out,err = run(tmp, job('whole'))
+    "kill -9 at two moments of a study of six seeds: the same command goes on, each run is there once, and with the same scores."
+    rc,out,err = run_fresh(tmp, job('whole', 6))
     assert (rc,err)==(0,''), err
-    assert '\r' not in out and '10 runs' in out
-    for n in (1, 3, 5):
-        p = start(tmp, job('killed'))
+    assert '\r' not in out and '6 runs' in out
+    for n in (1, 3):
+        p = Program(job('killed', 6), tmp, env(tmp))
         path,end = tmp/'killed'/'results.jsonl',time.time()+120
         while time.time()<end and not (path.exists() and path.read_text().count('\n')>=n): time.sleep(.02)
         p.send_signal(signal.SIGKILL)
         p.communicate()
     before = lines(tmp/'killed')
-    assert 5<=len(before)<10
-    rc,_,err = run(tmp, job('killed'))
+    assert 3<=len(before)<6
+    rc,_,err = run(tmp, job('killed', 6))
     assert (rc,err)==(0,''), err
     assert lines(tmp/'killed')==lines(tmp/'whole')
     kept = [sorted(p.name for p in (tmp/s/'models').iterdir()) for s in ('whole','killed')]
@@ -55,10 +56,8 @@ def test_environment_of_a_cluster(tmp):
 
 def test_interrupted(tmp):
     "Ctrl-C says how to go on, and sets the exit code of the command."
-    exe = str(Path(sys.executable).parent/'electra_finetune')
-    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) # a job in the background of a shell ignores Ctrl-C
-    p = subprocess.Popen([exe, '--data', 'rows.csv', '--runs', '500', '--epochs', '2', '--device', 'cpu', '--out', 'stopped'], cwd=tmp, env=env(tmp), preexec_fn=heed,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    argv = ['--data', 'rows.csv', '--runs', '500', '--epochs', '2', '--device', 'cpu', '--out', 'stopped']
+    p = Program('import sys; from electra_nb.commands import finetune; sys.exit(finetune())', tmp, env(tmp), argv)
     path,end = tmp/'stopped'/'results.jsonl',time.time()+120
     while time.time()<end and not path.exists(): time.sleep(.05)
     p.send_signal(signal.SIGINT)
@@ -85,7 +84,7 @@ def test_at_once(tmp):
     "Runs side by side give the study of runs one after the other; kill -9 leaves no process behind, and the same command goes on."
     rc,_,err = run(tmp, job('one', 4))
     assert (rc,err)==(0,''), err
-    p = start(tmp, job('two', 4, at_once=2))
+    p = Program(job('two', 4, at_once=2), tmp, env(tmp))
     wait((tmp/'two'/'results.jsonl').exists)
     workers = children(p.pid)
     assert len(workers)==2
@@ -103,9 +102,7 @@ def test_at_once(tmp):
 @pytest.mark.parametrize('end', ['ctrl-c','late','worker'])
 def test_at_once_ends(tmp, end):
     "Ctrl-C, which reaches all processes of a terminal, and a worker that is killed, end all of them with one sentence."
-    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
-    p = subprocess.Popen([sys.executable, '-c', job(end, 500, at_once=2)], cwd=tmp, env=env(tmp), preexec_fn=heed, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    p = Program(job(end, 500, at_once=2), tmp, env(tmp)) # leads a process group of its own
     wait(lambda: len(children(p.pid))==2)
     if end!='ctrl-c': wait((tmp/end/'results.jsonl').exists) # else they are still importing
     workers = children(p.pid)
@@ -145,7 +142,7 @@ def test_at_once_in_a_script(tmp):
 def test_worker_killed_early(tmp, seconds):
     "A worker that is killed while it begins ends the call: nothing waits for ever for a message that came in part."
     out = f'early{seconds}'
-    p = subprocess.Popen([sys.executable, '-c', job(out, 500, at_once=2)], cwd=tmp, env=env(tmp), start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    p = Program(job(out, 500, at_once=2), tmp, env(tmp))
     wait(lambda: len(children(p.pid))==2)
     workers = children(p.pid)
     time.sleep(seconds/10)
@@ -156,7 +153,7 @@ def test_worker_killed_early(tmp, seconds):
 
 def test_one_writer(tmp):
     "A second process in the same study is refused."
-    p = start(tmp, job('locked', 500))
+    p = Program(job('locked', 500), tmp, env(tmp))
     end = time.time()+120
     while time.time()<end and not (tmp/'locked'/'results.jsonl').exists(): time.sleep(.05)
     rc,_,err = run(tmp, job('locked', 500))
@@ -177,7 +174,8 @@ from electra_nb import Study, finetune
 from electra_nb.lab.study.study import predict_rows, saved_task
 from electra_nb.glue.kinds import kind_of
 for data,texts in json.loads(sys.argv[1]).items():
-    study = finetune(data=data, runs=1, epochs=3, bs=8, lr=2e-3, device='cpu', out='open '+data)
+    head = dict(tag_head='linear') if 'tags' in data else {}
+    study = finetune(data=data, runs=1, epochs=3, bs=8, lr=2e-3, device='cpu', out='open '+data, **head)
     print(json.dumps([str(study.models()[0]),study.predict(texts).to_dict('records')]), file=sys.stderr)
 """
 theirs = """
@@ -228,9 +226,9 @@ def test_plain_transformers(tmp):
     write_asked(tmp/'asked.json')
     given = {'rows.csv':['The baker sees the fisher.','Who asks?','The baker sees the fisher in the town, and asks.'], 'pairs.csv':[['a x','a x'],['a x','a y z w']],
         'tags.conll':['Anna visits London'], 'asked.json':[['Who waits?','The baker waits near the river.']]}
-    p = subprocess.run([sys.executable, '-c', ours, json.dumps(given)], cwd=tmp, env=env(tmp), capture_output=True, text=True, timeout=500)
-    assert p.returncode==0, p.stderr
-    found = [json.loads(l) for l in p.stderr.splitlines() if l.startswith('[')]
+    rc,_,err = run(tmp, ours, json.dumps(given))
+    assert rc==0, err
+    found = [json.loads(l) for l in err.splitlines() if l.startswith('[')]
     code = theirs % dict(texts=given['rows.csv'], pairs=given['pairs.csv'], sentence=given['tags.conll'][0], asked=given['asked.json'])
     p = subprocess.run([sys.executable, '-c', code, json.dumps(found)], cwd=tmp, env=dict(env(tmp), HF_HUB_OFFLINE='1', PYTHONPATH=''), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500)
     assert p.returncode==0 and 'custom code' not in p.stdout+p.stderr, p.stderr
@@ -247,7 +245,7 @@ def test_paper_head_is_refused(tmp):
     rc,out,err = run(tmp, "from electra_nb import finetune; finetune(data='joint.json', runs=1, epochs=1, head='joint', device='cpu', out='joint')")
     assert rc==0, err
     folder = next((tmp/'joint'/'models').iterdir())
-    rc,out,err = run(tmp, f"from transformers import AutoModelForQuestionAnswering; AutoModelForQuestionAnswering.from_pretrained({str(folder)!r})")
+    rc,out,err = run_fresh(tmp, f"from transformers import AutoModelForQuestionAnswering; AutoModelForQuestionAnswering.from_pretrained({str(folder)!r})")
     assert rc!=0 and 'electra_answers' in err
     code = (folder/'README.md').read_text().split('```python\n')[1].split('```')[0]
     rc,out,err = run(tmp, code)
@@ -276,19 +274,13 @@ def tagged_sentences(n=200):
     return '\n\n'.join('\n'.join(sentence()) for _ in range(n))+'\n'
 
 def test_own_tagged_sentences(tmp):
-    "200 sentences with tags: one call, killed and continued, makes a folder that a pipeline of plain transformers tags with."
+    "200 sentences with tags: one call makes a folder that a pipeline of plain transformers tags with."
     (tmp/'names.conll').write_text(tagged_sentences())
-    tag = "from electra_nb import finetune; finetune(data='names.conll', runs=3, epochs=8, bs=8, valid=.3, lr=2e-3, device='cpu', out={!r})".format
-    rc,out,err = run(tmp, tag('names'))
+    tag = ("from electra_nb import finetune; finetune(data='names.conll', runs=2, epochs=8, bs=8, valid=.3, lr=2e-3, tag_head='linear', "
+        "device='cpu', out='names')")
+    rc,out,err = run(tmp, tag)
     assert (rc,err)==(0,'') and 'words in 1, tags in the last column: spans' in out, err
-    p = start(tmp, tag('names_killed'))
-    path,end = tmp/'names_killed'/'results.jsonl',time.time()+120
-    while time.time()<end and not (path.exists() and path.read_text().count('\n')>=1): time.sleep(.02)
-    p.send_signal(signal.SIGKILL)
-    p.communicate()
-    assert run(tmp, tag('names_killed'))[0]==0
-    assert lines(tmp/'names_killed')==lines(tmp/'names')
-    assert [r['metric'] for r in lines(tmp/'names')]==['conlleval_f1']*3 and lines(tmp/'names')[0]['failure']==''
+    assert [r['metric'] for r in lines(tmp/'names')]==['conlleval_f1']*2 and lines(tmp/'names')[0]['failure']==''
     code = """
 import sys, torch
 from pathlib import Path
@@ -308,7 +300,7 @@ assert [ids[s]['entity'] if s in ids else 'O' for s in starts]==list(mine.tag), 
 assert all(abs(ids[s]['score']-p)<1e-5 for s,p in zip(starts, mine.probability) if s in ids)
 print(mine.tag.tolist())
 """
-    rc,out,err = run(tmp, code, HF_HUB_OFFLINE='1')
+    rc,out,err = run_fresh(tmp, code, HF_HUB_OFFLINE='1')
     assert rc==0, err
 
 @real

@@ -1,5 +1,5 @@
 "The contract of kinds: every row of the table has every member, and nothing else asks for a kind by name."
-import ast, inspect, subprocess, sys
+import ast, inspect
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
@@ -33,12 +33,14 @@ def test_members(name):
         given = [name for name,p in inspect.signature(wanted).parameters.items() if name!='self' and p.kind!=p.VAR_KEYWORD]
         inspect.signature(getattr(kind, m)).bind(*given) # it can be called with these
 
+plain = dict(tag=dict(tag_head='linear')) # settings with which a narrow encoder has a twin in transformers
+
 @pytest.mark.parametrize('name', kinds)
 def test_from_text_to_answer(name, tmp_path):
     "A kind makes rows, features, a model, answers and a folder of what a user passes, with nothing but its members."
     kind,tok = kind_of(example[name]),tiny_tokenizer()
     encoder = get_models(sizes['tiny'], len(tok))[1].electra
-    own = finetune_config(encoder.config, name).own
+    own = finetune_config(encoder.config, name, **plain.get(name, {})).own
     rows = kind.rows_of(asked[name])
     feats = kind.features(rows, tok, 128, own)
     model = kind.model(encoder, .1, own).eval()
@@ -91,12 +93,6 @@ def test_nobody_asks_by_name():
             words = [n.value for n in ast.walk(node) if isinstance(n, ast.Constant)]
             if {*words} & {*kinds} and 'kind' in ast.unparse(node): bad.append((py.name,ast.unparse(node)))
     assert bad==[]
-
-def test_the_book_does_not_know_the_lab():
-    "Pre-training by the book, and the book's kind, load no tags, questions or studies."
-    code = "import sys, electra_nb.pretraining, electra_nb.glue.loading, electra_nb.glue.learner; print([m for m in sys.modules if m.startswith('electra_nb.lab')])"
-    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
-    assert done.returncode==0 and done.stdout.strip()=='[]', done.stdout+done.stderr
 
 def test_rare_label_counts_half():
     "With weights, a label with one row in a hundred has half of the gradients, however the rows fall into batches."

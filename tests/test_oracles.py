@@ -145,7 +145,9 @@ def test_uniform_generator():
 
 def cloze_model(name, gen, disc, config, special):
     ids = [special[k] for k in ('[CLS]','[SEP]','[MASK]')]
-    return ClozeModel(gen, disc, ids) if name=='two_tower_electra' else ElectricModel(gen, disc, ids, config['mask_prob'])
+    model = (ClozeModel if name=='two_tower_electra' else ElectricModel)(gen, disc, ids)
+    model.noise = config['mask_prob']
+    return model
 
 @pytest.mark.parametrize('name', ['two_tower_electra', 'electric', 'electric_both_flags'])
 def test_two_towers(name):

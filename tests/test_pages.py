@@ -1,14 +1,15 @@
 "The pages for readers: what they show runs when it is pasted into one script, and no line is too long to read."
-import builtins, json, os, re, shutil, subprocess, symtable, sys
+import builtins, json, os, re, shutil, symtable
 from pathlib import Path
 
 import pytest
+from forked import Program
 
 root = Path(__file__).parent.parent
 nbs = root/'nbs'
 pages = {p.relative_to(nbs).with_suffix('').as_posix():p for folder in ('tutorials','howto','explain','.') for p in sorted((nbs/folder).glob('[a-z]*.ipynb')) if p.name!='index.ipynb'}
 max_width = 92 # characters
-cheap = ('explain/bad_input','explain/does_pretraining_help','explain/curves','explain/one_sentence','explain/paper','explain/paper_appendices','explain/slips','explain/speed','howto/another_machine','howto/names',
+cheap = ('explain/bad_input','explain/does_pretraining_help','explain/curves','explain/one_sentence','explain/paper','explain/paper_appendices','explain/slips','explain/speed','howto/names',
     'howto/new_callback','howto/text_forms') # of seconds
 given = {*dir(builtins),'__name__','__file__','display'}
 
@@ -53,14 +54,16 @@ def early(
 def run_visible(
     page:str, # such as `howto/new_size`
     home:Path, # an empty folder
-) -> subprocess.CompletedProcess:
-    "Run the visible cells of a page, without those that are not run with it, as one script in a fresh process and a folder of its own."
+) -> Program: # that has ended
+    "Run the visible cells of a page, without those that are not run with it, as one script in a process and a folder of its own."
     folder = home/'nbs'/Path(page).parent
     folder.mkdir(parents=True)
     shutil.copytree(root/'results', home/'results') # explanations read them
     (folder/'page.py').write_text('\n\n'.join(s for s,shown,run in code_cells(pages[page]) if shown and run))
     env = {**os.environ, 'PYTHONPATH':str(root), 'ELECTRA_NB_CACHE':str(home/'cache'), 'MPLBACKEND':'agg', 'TQDM_DISABLE':'1', 'OMP_NUM_THREADS':'1'}
-    return subprocess.run([sys.executable, 'page.py'], cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+    p = Program("import runpy; runpy.run_path('page.py', run_name='__main__')", folder, env)
+    p.wait(600)
+    return p
 
 def test_missing():
     "A name from a hidden cell is found, be it used at once or in the body of a function; a parameter and a builtin are none."
@@ -99,7 +102,7 @@ def test_no_settings_in_a_title():
 def test_visible_cells_run(page, tmp_path):
     "Pasted into one script the visible cells run, with all their asserts."
     done = run_visible(page, tmp_path)
-    assert done.returncode==0, done.stderr[-3000:]
+    assert done.returncode==0, done.communicate()[1][-3000:]
 
 # figures of the paper and of the original code on which the project builds, as its two pages on the paper write them, without commas
 paper_figures = {'starts and floors':'45.0 11.3 12.7 13.9 16.3 18.3 20.1 0.0176', 'masks':'19 79 130 13.8 14.0 22.1', 'tying':'83.6 84.3 84.4',

@@ -1,8 +1,9 @@
-"Whole processes: the main job, the command, kill and resume, no network, silence when piped."
+"Whole processes: the main job, the command, signals, silence when piped. Kills are in `test_faults`, a process that asks nothing of the network in `test_safety`."
 import json, os, re, shlex, signal, subprocess, sys, time
 from pathlib import Path
 
 import pytest
+from forked import Program
 from safetensors.torch import load_file
 
 text = '\n\n'.join(f'The {a} {v} the {b} in the {c}.\nThen the {b} {v} a {a} near the {c}.\nEvery {c} has a {b} and a {a}.' for a in ('baker','fisher','doctor','sailor')
@@ -11,12 +12,16 @@ common = "steps=30, bs=4, max_len=32, eval_every=10, log_every=5, save_every=5, 
 
 def env(tmp, **kw): return {**os.environ, 'ELECTRA_NB_CACHE':str(tmp/'cache'), 'HF_HOME':str(tmp/'hf'), 'CUDA_VISIBLE_DEVICES':'', 'OMP_NUM_THREADS':'1', **kw}
 
-def start(tmp, code, **kw): return subprocess.Popen([sys.executable, '-c', code], cwd=tmp, env=env(tmp, **kw), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-
-def run(tmp, code, **kw):
-    p = start(tmp, code, **kw)
-    out,err = p.communicate(timeout=300)
+def run(tmp, code, *argv, **kw):
+    "A program in a fork: exit code and both outputs."
+    p = Program(code, tmp, env(tmp, **kw), argv)
+    out,err = p.communicate()
     return p.returncode,out,err
+
+def run_fresh(tmp, code, **kw):
+    "The same in a process that has imported nothing."
+    p = subprocess.run([sys.executable, '-c', code], cwd=tmp, env=env(tmp, **kw), capture_output=True, text=True, timeout=300)
+    return p.returncode,p.stdout,p.stderr
 
 def job(out, extra=''): return f"from electra_nb import pretrain; pretrain(corpus='texts.txt', out={out!r}, {common}{extra})"
 
@@ -29,7 +34,7 @@ def tmp(tmp_path_factory):
     "A folder with a corpus and one uninterrupted run."
     tmp = tmp_path_factory.mktemp('runs')
     (tmp/'texts.txt').write_text(text)
-    rc,out,err = run(tmp, job('whole'))
+    rc,out,err = run_fresh(tmp, job('whole'))
     assert rc==0, err
     (tmp/'out.txt').write_text(out)
     (tmp/'err.txt').write_text(err)
@@ -44,24 +49,17 @@ def test_quiet_and_complete(tmp):
     assert {'recipe.json','log.jsonl','curves.png','README.md','tokenizer','generator','discriminator','checkpoints'}<=names
     assert str(tmp) not in (tmp/'whole'/'recipe.json').read_text()+(tmp/'whole'/'README.md').read_text()
 
-def test_next_command(tmp):
-    "The command that the run prints at its end works, offline and without this package."
-    line = next(l for l in (tmp/'out.txt').read_text().splitlines() if 'python -c' in l).strip()
-    code = re.fullmatch(r'python -c "(.*)"', line)[1]
-    p = subprocess.run([sys.executable, '-c', code], cwd=tmp, env=env(tmp, HF_HUB_OFFLINE='1'), capture_output=True, text=True)
-    assert p.returncode==0 and p.stdout.count('score')==5, p.stderr
-
 def test_score_command(tmp):
     "The command for suspicious words that the run prints at its end works too."
     line = next(l for l in (tmp/'out.txt').read_text().splitlines() if 'electra_score' in l).strip()
     name,*argv = shlex.split(line)
-    call = [sys.executable,'-c','from electra_nb.scoring import cli; cli()',*argv]
-    p = subprocess.run(call, cwd=tmp, env=env(tmp, HF_HUB_OFFLINE='1'), capture_output=True, text=True)
-    assert name=='electra_score' and p.returncode==0 and len(p.stdout.splitlines())==1, p.stderr
+    rc,out,err = run(tmp, 'from electra_nb.scoring import cli; cli()', *argv)
+    assert name=='electra_score' and rc==0 and len(out.splitlines())==1, err
 
 def test_plain_transformers(tmp):
-    "Both folders load without this package and without missing or unexpected weights."
-    code = """
+    "The command that the run prints at its end works, offline and without this package; both folders load without missing or unexpected weights."
+    line = next(l for l in (tmp/'out.txt').read_text().splitlines() if 'python -c' in l).strip()
+    code = re.fullmatch(r'python -c "(.*)"', line)[1]+"""
 import sys
 from transformers import AutoModelForPreTraining, AutoModelForMaskedLM, AutoTokenizer
 for cls,name in ((AutoModelForPreTraining,'discriminator'),(AutoModelForMaskedLM,'generator')):
@@ -69,8 +67,8 @@ for cls,name in ((AutoModelForPreTraining,'discriminator'),(AutoModelForMaskedLM
     assert not any(info[k] for k in ('missing_keys','unexpected_keys','mismatched_keys')), info
     AutoTokenizer.from_pretrained(f'whole/{name}')
 assert 'electra_nb' not in sys.modules"""
-    rc,_,err = run(tmp, code, HF_HUB_OFFLINE='1')
-    assert rc==0, err
+    rc,out,err = run_fresh(tmp, code, HF_HUB_OFFLINE='1')
+    assert rc==0 and out.count('score')==5, err
 
 def test_no_folder_named(tmp):
     "Without `out`, a folder in runs/ is made, and the same call finds it again."
@@ -80,37 +78,12 @@ def test_no_folder_named(tmp):
         assert rc==0 and says in out, err
     assert len(list((tmp/'runs').glob('tiny-*/discriminator')))==1
 
-def test_no_network(tmp):
-    "With local data nothing is asked of the network."
-    block = "import socket\ndef no(*a, **k): raise RuntimeError('network')\nsocket.socket.connect = socket.getaddrinfo = no\n"
-    rc,_,err = run(tmp, block+job('offline').replace('steps=30', 'steps=5'))
-    assert rc==0, err
-
-def test_killed_and_resumed(tmp):
-    "kill -9 at several moments; the same command goes on; weights and log end up bit-equal."
-    for n in (3, 9, 16, 23):
-        p = start(tmp, job('killed'))
-        end = time.time()+120
-        while time.time()<end and p.poll() is None:
-            log = tmp/'killed'/'log.jsonl'
-            if log.exists() and any(l.startswith('{') and json.loads(l)['step']>=n for l in log.read_text().splitlines() if l.endswith('}')): break
-            time.sleep(.01)
-        p.send_signal(signal.SIGKILL)
-        p.communicate()
-    rc,out,err = run(tmp, job('killed'))
-    assert rc==0, err
-    a,b = weights(tmp/'whole'),weights(tmp/'killed')
-    assert [k for k in a if not a[k].equal(b[k])]==[]
-    assert timeless(tmp/'whole')==timeless(tmp/'killed')
-    assert not list((tmp/'killed'/'checkpoints').glob('.*'))
-
 @pytest.mark.parametrize('sig,code', [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_signals(tmp, sig, code):
     "A signal finishes the step, saves, says how to go on, and sets the exit code."
     name = f'signal{code}'
-    cmd = f"electra_pretrain --corpus texts.txt --out {name} --steps 100000 --bs 4 --max_len 32 --log_every 5 --save_every 100000 --device cpu".split()
-    heed = lambda: signal.signal(sig, signal.SIG_DFL) # a job in the background of a shell ignores Ctrl-C
-    p = subprocess.Popen([str(Path(sys.executable).parent/cmd[0]), *cmd[1:]], cwd=tmp, env=env(tmp), preexec_fn=heed, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    argv = f"--corpus texts.txt --out {name} --steps 100000 --bs 4 --max_len 32 --log_every 5 --save_every 100000 --device cpu".split()
+    p = Program('import sys; from electra_nb.commands import pretrain; sys.exit(pretrain())', tmp, env(tmp), argv)
     end = time.time()+120
     while time.time()<end and not ((tmp/name/'log.jsonl').exists() and (tmp/name/'log.jsonl').stat().st_size): time.sleep(.05)
     p.send_signal(sig)
@@ -121,9 +94,7 @@ def test_signals(tmp, sig, code):
 
 def test_interrupted_script(tmp):
     "Ctrl-C in a script of Python: the run is saved, one line says so, and there is no traceback."
-    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL) # a job in the background of a shell ignores Ctrl-C
-    code = job('script').replace('steps=30', 'steps=100000')
-    p = subprocess.Popen([sys.executable, '-c', code], cwd=tmp, env=env(tmp), preexec_fn=heed, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    p = Program(job('script').replace('steps=30', 'steps=100000'), tmp, env(tmp))
     end = time.time()+120
     while time.time()<end and not ((tmp/'script'/'log.jsonl').exists() and (tmp/'script'/'log.jsonl').stat().st_size): time.sleep(.05)
     p.send_signal(signal.SIGINT)
@@ -149,16 +120,6 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
     (tmp/name).touch()
     assert run(tmp, code)[0]==0
 
-def test_one_writer(tmp):
-    "A second process in the same folder is refused."
-    p = start(tmp, job('locked').replace('steps=30', 'steps=100000'))
-    end = time.time()+120
-    while time.time()<end and not (tmp/'locked'/'log.jsonl').exists(): time.sleep(.05)
-    rc,_,err = run(tmp, job('locked').replace('steps=30', 'steps=100000'))
-    p.kill()
-    p.communicate()
-    assert rc!=0 and 'another process' in err
-
 def test_command(tmp):
     "The command shows its options, refuses unknown ones, and trains."
     exe = str(Path(sys.executable).parent/'electra_pretrain')
@@ -166,8 +127,8 @@ def test_command(tmp):
     text = go('--help').stdout
     assert '--mask_prob' in text and 'Table 6' in text
     assert go('--version').stdout.strip()[0].isdigit()
-    bad = go('--max_steps', '3')
-    assert bad.returncode==2 and "did you mean 'steps'" in bad.stderr and 'Traceback' not in bad.stderr
+    rc,_,err = run(tmp, 'from electra_nb.commands import pretrain; pretrain()', '--max_steps', '3')
+    assert rc==2 and "did you mean 'steps'" in err and 'Traceback' not in err
     good = go('tiny', '--corpus', 'texts.txt', '--out', 'cli', '--steps', '5', '--bs', '4', '--max_len', '32', '--no-replacement', '--carry_overflow')
     assert good.returncode==0, good.stderr
     r = json.loads((tmp/'cli'/'recipe.json').read_text())['recipe']

@@ -1,8 +1,9 @@
-"One training by two real processes, started by torchrun: equal to one process, and exact after any end."
-import json, os, signal, subprocess, sys, time
+"One training by two real processes: equal to one process, and exact after any end. Some are started by torchrun; the others have its variables, and nobody who ends the second when the first has ended."
+import json, os, signal, socket, subprocess, sys, time
 from pathlib import Path
 
 import pytest, torch
+from forked import Program
 from safetensors.torch import load_file
 from test_process import env, text
 
@@ -34,20 +35,27 @@ class DrawLikeTwo(Callback):
         if self.learn.steps.batches%2==0: torch.set_rng_state(self.own)
 '''
 
-def start(tmp, code, n=2, **kw):
-    "Start a program, in several processes unless `n` is 1."
+def torchrun(tmp, code):
+    "Start a program in two processes by torchrun."
     (tmp/'job.py').write_text(code)
-    command = [sys.executable] if n==1 else [sys.executable,'-m','torch.distributed.run','--standalone','--nproc-per-node',str(n)]
-    kw = dict(cwd=tmp, env=env(tmp, **kw), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return subprocess.Popen([*command,'job.py'], start_new_session=True, **kw)
+    command = [sys.executable,'-m','torch.distributed.run','--standalone','--nproc-per-node','2','job.py']
+    return subprocess.Popen(command, start_new_session=True, cwd=tmp, env=env(tmp), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
-def run(tmp, code, n=2, **kw):
-    p = start(tmp, code, n, **kw)
-    try: out,err = p.communicate(timeout=240)
-    except subprocess.TimeoutExpired:
-        os.killpg(p.pid, signal.SIGKILL)
-        raise
-    return p.returncode,out,err
+def start(tmp, code, n=2):
+    "Start a program in `n` processes that find each other by the variables that torchrun sets."
+    if n==1: return [Program(code, tmp, env(tmp))]
+    with socket.socket() as s:
+        s.bind(('127.0.0.1',0))
+        port = s.getsockname()[1]
+    shared = dict(MASTER_ADDR='127.0.0.1', MASTER_PORT=str(port), WORLD_SIZE=str(n), LOCAL_WORLD_SIZE=str(n), TORCHELASTIC_RUN_ID='none')
+    return [Program(code, tmp, env(tmp, **shared, RANK=str(i), LOCAL_RANK=str(i))) for i in range(n)]
+
+def end(programs):
+    "Exit code, 0 if all have it, and what all have said."
+    said = [p.communicate(240) for p in programs]
+    return next((p.returncode for p in programs if p.returncode), 0),*(''.join(s) for s in zip(*said))
+
+def run(tmp, code, n=2): return end(start(tmp, code, n))
 
 def job(out, extra='', before=''): return f"{before}\nfrom electra_nb import pretrain\nlearn = pretrain(out={out!r}, {common}{extra})\n"
 
@@ -66,8 +74,9 @@ def tmp(tmp_path_factory):
     "A folder with a corpus and a whole run by two processes."
     tmp = tmp_path_factory.mktemp('processes')
     (tmp/'texts.txt').write_text(text)
-    rc,out,err = run(tmp, job('two', ", cbs=[Mark('first', False),Mark('every', True)]", looks_on)+"open('end'+os.environ['RANK'], 'w').write(str(sum(p.double().sum().item() for p in learn.model.parameters())))\n")
-    assert rc==0, err
+    p = torchrun(tmp, job('two', ", cbs=[Mark('first', False),Mark('every', True)]", looks_on)+"open('end'+os.environ['RANK'], 'w').write(str(sum(p.double().sum().item() for p in learn.model.parameters())))\n")
+    out,err = p.communicate(timeout=300)
+    assert p.returncode==0, err
     (tmp/'out.txt').write_text(out)
     return tmp
 
@@ -91,11 +100,12 @@ def test_equals_one(tmp):
 def test_killed(tmp, victim):
     "A process that dies takes the others with it, and the same command ends with the same weights."
     out = f'killed_{victim}'
-    p = start(tmp, job(out, ", cbs=[Slow()]", slow+f"import os\nopen('{out}'+os.environ['RANK'], 'w').write(str(os.getpid()))\n"))
-    wait_for(tmp/out/'checkpoints'/'step_8', p)
+    code = job(out, ", cbs=[Slow()]", slow+f"import os\nopen('{out}'+os.environ['RANK'], 'w').write(str(os.getpid()))\n")
+    programs = start(tmp, code) if victim=='first' else [torchrun(tmp, code)]
+    wait_for(tmp/out/'checkpoints'/'step_8', programs[0])
     os.kill(int((tmp/f"{out}{int(victim=='second')}").read_text()), signal.SIGKILL)
-    said,err = p.communicate(timeout=300)
-    assert p.returncode!=0
+    _,said,err = end(programs)
+    assert all(p.returncode for p in programs)
     # the first process notices it by itself, or is told to end by torchrun
     if victim=='second': assert 'another process of this training has ended' in err or 'stopped (SIGTERM)' in said
     assert not (tmp/out/'discriminator').exists()
@@ -105,11 +115,11 @@ def test_killed(tmp, victim):
 
 def test_stopped(tmp):
     "A signal to all processes saves; the same command goes on and ends with the same weights."
-    p = start(tmp, job('stopped', ", cbs=[Slow()]", slow))
-    wait_for(tmp/'stopped'/'checkpoints'/'step_8', p)
-    os.killpg(p.pid, signal.SIGINT)
-    out,err = p.communicate(timeout=300)
-    assert p.returncode!=0 and 'and saved. The same call goes on from there' in out, out+err
+    programs = start(tmp, job('stopped', ", cbs=[Slow()]", slow))
+    wait_for(tmp/'stopped'/'checkpoints'/'step_8', programs[0])
+    for p in programs: p.send_signal(signal.SIGINT)
+    _,out,err = end(programs)
+    assert all(p.returncode for p in programs) and 'and saved. The same call goes on from there' in out, out+err
     rc,out,err = run(tmp, job('stopped'))
     assert rc==0 and 'going on from step_' in out, err
     assert same(weights(tmp/'stopped'), weights(tmp/'two'))

@@ -1,9 +1,11 @@
 "The report of real runs: stopped by a signal, finished, and looked at in a browser. The rest is in `lab.reports.pages` and `lab.reports.study_pages`."
-import os, re, signal, socket, subprocess, sys, time
+import re, signal, socket, time
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from forked import Program
+from test_process import env, run as run_program
 
 chromium = Path('/usr/bin/chromium')
 browser = pytest.mark.skipif(not (chromium.exists() and find_spec('playwright')), reason='no /usr/bin/chromium, or playwright is not installed')
@@ -17,18 +19,15 @@ pretrain(corpus=tiny_text.split('\\n\\n'), out='mine', steps=400, bs=4, max_len=
 def run(tmp_path_factory):
     "A run that was stopped, and went on."
     tmp = tmp_path_factory.mktemp('report')
-    env = {**os.environ, 'ELECTRA_NB_CACHE':str(tmp/'cache'), 'HF_HOME':str(tmp/'hf'), 'CUDA_VISIBLE_DEVICES':'', 'OMP_NUM_THREADS':'1'}
-    start = lambda: subprocess.Popen([sys.executable, '-c', code], cwd=tmp, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    p,end = start(),time.time()+200
+    p,end = Program(code, tmp, env(tmp)),time.time()+200
     log = tmp/'mine'/'log.jsonl'
     while not (log.exists() and log.stat().st_size): assert p.poll() is None and time.time()<end, p.communicate()[0]
     p.send_signal(signal.SIGTERM)
-    said = p.communicate(timeout=100)[0]
+    said = ''.join(p.communicate())
     assert p.returncode==143, said
     (tmp/'stopped.html').write_text((tmp/'mine'/'report.html').read_text())
-    p = start()
-    said = p.communicate(timeout=200)[0]
-    assert p.returncode==0 and 'report.html' in said, said
+    rc,said,err = run_program(tmp, code)
+    assert rc==0 and 'report.html' in said, said+err
     return tmp/'mine'
 
 def test_stopped(run):
@@ -46,9 +45,8 @@ def test_command(run):
     "`electra_report` writes the same page again."
     before = (run/'report.html').read_text()
     (run/'report.html').unlink()
-    cli = "from electra_nb.lab.reports.study_pages import cli; cli()"
-    p = subprocess.run([sys.executable, '-c', cli, str(run)], capture_output=True, text=True)
-    assert p.returncode==0 and p.stdout.strip()==str(run/'report.html'), p.stderr
+    rc,out,err = run_program(run.parent, 'from electra_nb.lab.reports.study_pages import cli; cli()', str(run))
+    assert rc==0 and out.strip()==str(run/'report.html'), err
     dated = lambda s: re.sub(r'electra_nb on [\d-]+', '', s)
     assert dated((run/'report.html').read_text())==dated(before)
 

@@ -16,6 +16,7 @@ from electra_nb.text.tokenizer import tiny_tokenizer
 from electra_nb.text.tokenizer import load_tokenizer
 from electra_nb.text.reading import read_lines
 from electra_nb.lab.scoring.probe import closing_words as pretraining_words
+from forked import Program
 
 root = Path(__file__).parent.parent
 forbidden = re.compile(r'\bpickle\b|\bdill\b|torch\.load\(|(?<![.\w])eval\(|(?<![.\w])exec\(|yaml\.load|allow_pickle|extractall|shell=True|os\.system|trust_remote_code=True'
@@ -153,8 +154,9 @@ for f,x in ((check_tokenizer,own),(load_tokenizer,'t'),(load_tokenizer,'t/tokeni
 
 def test_growing_text(tmp_path):
     "Rules that replace what others have put in, until no memory holds it, are refused and do not end the process."
-    p = subprocess.run([sys.executable, '-c', growing], cwd=tmp_path, env={**os.environ, 'PYTHONPATH':str(root)}, capture_output=True, text=True)
-    assert p.returncode==0 and p.stdout.count('more than 1,000 characters in the place of one')==3, p.stderr[-500:]
+    p = Program(growing, tmp_path, dict(os.environ))
+    out,err = p.communicate()
+    assert p.returncode==0 and out.count('more than 1,000 characters in the place of one')==3, err[-500:]
 
 @pytest.mark.parametrize('suffix', ['.jsonl','.txt','.parquet','.txt.gz','.jsonl.zst'])
 def test_no_canary_from_corpora(home, tmp_path, suffix):

@@ -1,8 +1,9 @@
 "Scoring as a user meets it: whole processes, pipes, and the pairs of BLiMP and Zorro where their files lie beside the project."
-import json, os, subprocess, sys
+import json, os
 from pathlib import Path
 
 import pytest
+from forked import Program
 
 root = Path(__file__).parent.parent
 grammar = root.parent/'shared'/'data'/'grammar'
@@ -25,29 +26,29 @@ def electra_score(
     home:Path, # working folder
     *argv, # arguments
     stdin:bytes=b'', # what a pipe brings
-) -> subprocess.CompletedProcess:
+) -> tuple: # exit code, both outputs
     "The command in a process of its own."
-    env = {**os.environ, 'PYTHONPATH':str(root), 'OMP_NUM_THREADS':'1'}
-    call = [sys.executable,'-c','from electra_nb.scoring import cli; cli()',*argv,'--device','cpu']
-    return subprocess.run(call, cwd=home, env=env, input=stdin, capture_output=True, timeout=300)
+    (home/'stdin').write_bytes(stdin)
+    p = Program('from electra_nb.scoring import cli; cli()', home, dict(os.environ), [*argv,'--device','cpu'], home/'stdin')
+    return p.wait(),*p.communicate()
 
 def test_pipe_keeps_order(home):
     "Lines of JSON on the standard output, nothing else, in the order of the lines that came, empty ones too."
     texts = [f'The {i} boats come back with fish. '*(i%7) for i in range(40)]
-    res = electra_score(home, '--out', '-', stdin='\n'.join(texts).encode()+b'\n')
-    assert res.returncode==0, res.stderr
-    assert [json.loads(l)['text'] for l in res.stdout.splitlines()]==texts
+    rc,out,err = electra_score(home, '--out', '-', stdin='\n'.join(texts).encode()+b'\n')
+    assert rc==0, err
+    assert [json.loads(l)['text'] for l in out.splitlines()]==texts
 
 def test_plain_text_when_piped(home):
     "No escape code reaches a file, neither of ours nor of the text."
-    res = electra_score(home, 'runs/mine', stdin='The boats \x1b[31mcome back.\n'.encode())
-    assert res.returncode==0 and b'\x1b' not in res.stdout and b'boats' in res.stdout
+    rc,out,_ = electra_score(home, 'runs/mine', stdin='The boats \x1b[31mcome back.\n'.encode())
+    assert rc==0 and '\x1b' not in out and 'boats' in out
 
 def test_wrong_input_is_one_line(home):
     "What a user can mend has exit code 2 and one line."
-    for argv,stdin,says in ((('runs/none',),b'a\n',b'no model'),(('runs/mine','--by','mlm'),b'a\n',b"'generator'"),(('runs/mine',),b'\xff\n',b'line 1')):
-        res = electra_score(home, *argv, stdin=stdin)
-        assert res.returncode==2 and says in res.stderr and b'Traceback' not in res.stderr, argv
+    for argv,stdin,says in ((('runs/none',),b'a\n','no model'),(('runs/mine','--by','mlm'),b'a\n',"'generator'"),(('runs/mine',),b'\xff\n','line 1')):
+        rc,_,err = electra_score(home, *argv, stdin=stdin)
+        assert rc==2 and says in err and 'Traceback' not in err, argv
 
 @pytest.mark.parametrize('name', ['blimp','zorro'])
 def test_untrained_model_guesses(home, name):

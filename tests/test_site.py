@@ -207,11 +207,10 @@ visit = """() => ({
     dark: getComputedStyle(document.body).backgroundColor})"""
 
 @needs_browser
-@pytest.mark.parametrize('width,scheme', [(1280,'light'),(390,'dark')])
-def test_every_page(site, browser, width, scheme):
-    "No error, nothing from elsewhere, nothing too wide, every picture, and the next page is the next notebook."
+def test_every_page(site, browser):
+    "On a wide bright screen and on a narrow dark one: no error, nothing from elsewhere, nothing too wide, every picture, and the next page is the next notebook."
     _,url = site
-    context = browser.new_context(viewport=dict(width=width, height=900), color_scheme=scheme)
+    context = browser.new_context()
     page = context.new_page()
     said,asked,failed = [],[],[]
     page.on('console', lambda m: said.append(m.text) if m.type in ('error','warning') else None)
@@ -221,10 +220,13 @@ def test_every_page(site, browser, width, scheme):
     for name,after in zip([*following,'search','genindex'], [*following[1:],None,None,None]):
         page.goto(f'{url}/{name}.html')
         page.evaluate("Promise.all([...document.images].map(i => { i.loading = 'eager'; return i.decode().catch(() => 0) }))")
-        found = page.evaluate(visit)
-        assert found['wide']<=0, f"{name} is {found['wide']} pixels too wide at {width}"
-        assert found['broken']==[], name
-        assert (sum(map(int, re.findall(r'\d+', found['dark'])[:3]))<150)==(scheme=='dark'), name
+        for width,scheme in ((1280,'light'),(390,'dark')):
+            page.set_viewport_size(dict(width=width, height=900))
+            page.emulate_media(color_scheme=scheme)
+            found = page.evaluate(visit)
+            assert found['wide']<=0, f"{name} is {found['wide']} pixels too wide at {width}"
+            assert found['broken']==[], name
+            assert (sum(map(int, re.findall(r'\d+', found['dark'])[:3]))<150)==(scheme=='dark'), name
         if name in following: assert found['next']==(f'{url}/{after}.html' if after else None), name
     assert said==[] and failed==[]
     assert [u for u in asked if not u.startswith((url,'data:'))]==[]
@@ -256,7 +258,8 @@ def test_search_finds_the_page(site, browser):
         book/optim: learning rate
         book/recipe: hyperparameters
         tutorials/another_language: tokenizer, add words
-        tutorials/own_text: own text, from scratch, BERT, continue pretraining, continue pre-training, domain adaptation
+        tutorials/own_text: own text, from scratch
+        howto/continue: BERT, continue pretraining, continue pre-training, domain adaptation, start from weights
         tutorials/watch_a_run: troubleshooting
         howto/answer_questions: SQuAD
         howto/sentence_transformers: sentence-transformers

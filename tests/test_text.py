@@ -1,5 +1,5 @@
 "Packing in processes of their own: one that is killed, and two that want the same rows; and a text that is not read again."
-import hashlib, json, os, signal, subprocess, sys, time
+import hashlib, json, os, signal, time
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from electra_nb.text.examples import build_examples
 from electra_nb.text.packing import ExamplesConfig
 from electra_nb.text.tokenizer import tiny_tokenizer
 from electra_nb.core.tiny import tiny_text
+from forked import Program
 
 begin = '''
 import os, signal, sys, time
@@ -20,29 +21,34 @@ from electra_nb.text.corpus import iterable_corpus
 from electra_nb.text.packing import ExamplesConfig
 from electra_nb.text.tokenizer import tiny_tokenizer
 from electra_nb.core.tiny import tiny_text
-texts = [f'{d} {i}' for i in range(1500) for d in tiny_text.split('\\n\\n')]
-examples.shard_blocks = 1
+texts = [f'{d} {i}' for i in range(400) for d in tiny_text.split('\\n\\n')]
+examples.shard_blocks,examples._blocks.__defaults__ = 1,(True,2**18) # smaller blocks
 def pack(corpus, cache): return examples.build_examples(corpus, tiny_tokenizer(), ExamplesConfig(max_len=64), cache)
 corpus = iterable_corpus(texts)
 '''
 kill = '''
 def read():
     for i,d in enumerate(texts):
-        if i==8000: os.kill(os.getpid(), signal.SIGKILL)
+        if i==2133: os.kill(os.getpid(), signal.SIGKILL)
         yield d
 pack(replace(corpus, read=read), sys.argv[1])
 '''
 slow = '''
 def read():
     for i,d in enumerate(texts):
-        if i==2000: print('reading', flush=True), sys.stdin.readline()
+        if i==500:
+            print('reading', flush=True)
+            while not os.path.exists('go'): time.sleep(.05)
         yield d
 pack(replace(corpus, read=read), sys.argv[1])
 '''
 
-def start(code, cache, **kw):
-    env = {**os.environ, 'PYTHONPATH':str(Path(__file__).parents[1])}
-    return subprocess.Popen([sys.executable, '-c', begin+code, str(cache)], env=env, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **kw)
+def start(code, cache): return Program(begin+code, cache.parent, dict(os.environ), [str(cache)])
+
+def wait_for(word, p):
+    "Wait until a program has said a word."
+    end = time.time()+120
+    while word not in p.said('out'): assert p.poll() is None and time.time()<end, p.communicate()
 
 def rows(cache):
     folder, = [p for p in (Path(cache)/'examples').iterdir() if p.is_dir()]
@@ -60,13 +66,14 @@ def test_killed_packing_goes_on(tmp_path):
 
 def test_waiting_is_said(tmp_path):
     "A second process says that it waits, and then uses the rows of the first."
-    first = start(slow, tmp_path)
-    assert first.stdout.readline()=='reading\n'
-    second = start('pack(corpus, sys.argv[1])', tmp_path)
-    assert 'waiting for it' in second.stdout.readline()
-    first.communicate('\n')
-    assert second.communicate() is not None and (first.returncode,second.returncode)==(0,0)
-    assert len(rows(tmp_path))>6
+    cache = tmp_path/'cache'
+    first = start(slow, cache)
+    wait_for('reading', first)
+    second = start('pack(corpus, sys.argv[1])', cache)
+    wait_for('waiting for it', second)
+    (tmp_path/'go').touch()
+    assert (first.wait(),second.wait())==(0,0)
+    assert len(rows(cache))>6
 
 def test_hashed_once(tmp_path, monkeypatch):
     "Text and packed rows that have been hashed before are not read for it again."

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np, psutil, pytest
 from PIL import Image
+from forked import Program
 
 here = [t for t in ('tensorboard','trackio') if find_spec(t)]
 chromium = Path('/usr/bin/chromium')
@@ -27,8 +28,8 @@ def env(tmp, **kw):
 def run(tmp_path_factory):
     "A run with every tracker that is installed."
     tmp = tmp_path_factory.mktemp('tracking')
-    p = subprocess.run([sys.executable, '-c', code, ','.join(here)], cwd=tmp, env=env(tmp), capture_output=True, text=True)
-    assert p.returncode==0 and 'has failed' not in p.stdout, p.stdout+p.stderr
+    p = Program(code, tmp, env(tmp), [','.join(here)])
+    assert p.wait()==0 and 'has failed' not in p.communicate()[0], p.communicate()
     return tmp/'mine'
 
 def log(run): return [json.loads(l) for l in (run/'log.jsonl').read_text().splitlines()]
@@ -93,7 +94,7 @@ def test_trackio_dashboard(run):
 
 def test_log_is_the_same(run, tmp_path):
     "With trackers or without, the log has the same numbers."
-    p = subprocess.run([sys.executable, '-c', code, ''], cwd=tmp_path, env=env(tmp_path), capture_output=True, text=True)
-    assert p.returncode==0, p.stderr
+    p = Program(code, tmp_path, env(tmp_path), [''])
+    assert p.wait()==0, p.communicate()
     timeless = lambda run: [{k:v for k,v in l.items() if k not in ('tokens_per_s','seconds')} for l in log(run)]
     assert timeless(run)==timeless(tmp_path/'mine') and not (tmp_path/'mine'/'tracking').exists()

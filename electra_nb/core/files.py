@@ -60,8 +60,7 @@ def need_space(
     "Refuse to begin what cannot be finished."
     free = free_bytes(path)
     if free>=n_bytes: return
-    raise WriteError(errno.ENOSPC, f"{what} needs {n_bytes/1e6:,.0f} MB in {path}, but {free/1e6:,.0f} MB are free: "
-        "make room there, or choose another place")
+    raise WriteError(errno.ENOSPC, f"{what} needs {n_bytes/1e6:,.0f} MB in {path}, but {free/1e6:,.0f} MB are free: make room")
 
 # %% ../../nbs/book/02_files.ipynb #c31344c9
 windows = os.name=='nt'
@@ -266,8 +265,7 @@ def _acquire(lock, folder):
         for _ in range(20):
             if lock_owner(folder)!=unknown: break
             time.sleep(.05)
-        raise RuntimeError(f"another process is writing in {folder}: {lock_owner(folder)}. "
-            "Wait for it or stop it, or pass another folder") from None
+        raise RuntimeError(f"another process is writing in {folder}: {lock_owner(folder)}. Wait for it, or pass another") from None
 
 @contextmanager
 def folder_lock(

@@ -154,8 +154,7 @@ _pretrain = {'max_steps num_train_steps epochs num_train_epochs':'steps', 'gradi
     'mlm':"write objective='mlm'", 'wandb':"write log_with='wandb'",
     'vocab_kind':'a vocabulary is one of WordPieces; tokenizer takes another one',
     'streaming':'leave it out: a corpus is read document by document, and packed once',
-    'model_name_or_path init_checkpoint init_from start checkpoint pretrained':
-    'a run starts from random initial values; the same call resumes it (out, resume), and finetune takes a finished model'}
+    'model_name_or_path init_checkpoint init_from checkpoint pretrained':'start'}
 _finetune = {'num_train_epochs max_steps':'epochs', 'group_by_length':'batches', 'layerwise_lr_decay':'layer_decay', 'num_trials':'runs',
     'task_names':'tasks', 'data_dir':'glue_dir', 'double_unordered':'swap_pairs', 'n_best_size':'n_best',
     'model_name_or_path init_checkpoint init_from start checkpoint pretrained':'model', 'max_query_length':'max_question',

@@ -118,8 +118,9 @@ class ClassifyConfig(LabelConfig):
     "How texts are classified."
     pooling:str='cls' # vector of a text: 'cls' (original code), or 'mean' over the tokens
     swap_pairs:bool=True # train on both orders where the task allows it (original code)
+    calibrate:bool=False # probabilities of labels at the temperature that the dev rows ask for (Guo et al. 2017)
     ranges = dict(LabelConfig.ranges, pooling=poolings)
-    narrow = dict(pooling='mean') # in encoders narrower than those of the paper
+    narrow = dict(pooling='mean', calibrate=True) # in encoders narrower than those of the paper
 
 # %% ../../nbs/book/47_classify.ipynb #843dbe60
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ class Classify:
     "One label, or one score, for a text or a pair of texts."
     task:Task
     title,settings = 'texts with labels or scores',ClassifyConfig
-    layout,tasks,own = glue_layout,tasks,None # `lab.kinds` has the reader of one's own rows
+    layout,tasks,own,rivals = glue_layout,tasks,None,() # `lab.kinds` has the reader of one's own rows, and names rivals
     pipeline = 'text-classification'
 
     @property
@@ -150,6 +151,11 @@ class Classify:
     def model(self, encoder, dropout, own):
         if own.pooling=='mean': check_width(self.n_out, encoder.config.hidden_size) # before it is trained
         return Classifier(encoder, self.n_out, dropout, own.pooling)
+    def predict_proba(self, out): return self.loss.activation(out).detach().cpu().numpy() # (n, n_out) outputs -> the same, or (n,) scores
+    def to_labels(self, act): return self.loss.decodes(act) # probabilities or scores -> ids of the likeliest labels, or scores
+    def name(self, v): return self.names[int(v)] if self.names else f'{float(v):.2f}' # a label id, or a score, in words
+    def files(self, rows, act): return {'.tsv':self.predictions(rows, act).to_csv(sep='\t', index_label='index')}
+    def html(self, table): return table.to_html()
     def hf_model(self, model): return to_hf(model, self.task)
     def save(self, model, folder, tok, files): save_classifier(model, folder, tok, self.task, files)
     def load(self, folder, dropout=0.1, attention_dropout=0.1): return load_classifier(folder, dropout, attention_dropout)
@@ -173,8 +179,7 @@ def read(self:Classify, table:Table, labelled:bool=True) -> TextSplit:
 def rows_of(self:Classify, texts) -> TextSplit:
     "Rows without labels, of strings or pairs of strings, one or several; other things are refused."
     if hasattr(texts, 'columns') or isinstance(texts, (dict,set)) or not hasattr(texts, '__iter__'):
-        raise ValueError(f"texts= is a {type(texts).__name__}: pass a string, a pair, or a list of them, "
-            "such as df['text'].tolist() for a column of a data frame")
+        raise ValueError(f"texts= is a {type(texts).__name__}: pass a string, a pair, or a list, such as df['text'].tolist()")
     one = isinstance(texts, str) or (self.pair and len(texts)==2 and all(isinstance(t, str) for t in texts))
     texts = [texts] if one else list(texts)
     def fits(t): return isinstance(t, (tuple,list)) and [type(x) for x in t]==[str,str] if self.pair else isinstance(t, str)
@@ -186,26 +191,11 @@ def rows_of(self:Classify, texts) -> TextSplit:
 
 # %% ../../nbs/book/47_classify.ipynb #1fd925bb
 @patch
-def predict_proba(self:Classify, out:torch.Tensor) -> np.ndarray:
-    "(n, n_out) outputs of the model -> (n, n_out) probabilities, or (n,) scores"
-    return self.loss.activation(out).detach().cpu().numpy()
-
-@patch
 def decode(self:Classify, feats:Features, out:torch.Tensor) -> np.ndarray:
     "(features, n_out) outputs of the model -> (rows, …) probabilities or scores"
     return self.predict_proba(out)[np.unique(feats.row, return_index=True)[1]]
 
-@patch
-def to_labels(self:Classify, act:np.ndarray) -> np.ndarray:
-    "(n, n_out) probabilities, or (n,) scores -> (n,) ids of the likeliest labels, or scores"
-    return self.loss.decodes(act)
-
 # %% ../../nbs/book/47_classify.ipynb #be808f53
-@patch
-def name(self:Classify, v) -> str:
-    "A label id, or a score, in words."
-    return self.names[int(v)] if self.names else f'{float(v):.2f}'
-
 @patch
 def answers(self:Classify, rows:TextSplit, act:np.ndarray, form:str=None) -> pd.DataFrame:
     "Each label and its probability, or each score; there is one form of answers."
@@ -222,11 +212,6 @@ def predictions(self:Classify, rows:TextSplit, act:np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(dict(label=words[rows.labels], prediction=words[self.to_labels(act)], **probs))
 
 # %% ../../nbs/book/47_classify.ipynb #91a93b99
-@patch
-def files(self:Classify, rows:TextSplit, act:np.ndarray) -> dict:
-    "Ending of a name -> content of a file of predictions."
-    return {'.tsv':self.predictions(rows, act).to_csv(sep='\t', index_label='index')}
-
 @patch
 def one_answer(self:Classify, rows:TextSplit, act:np.ndarray) -> tuple:
     "The answer for one row, as fastai's `predict` gives it."
@@ -246,11 +231,6 @@ def shown(self:Classify, feats:Features, batch:tuple, max_n:int, **columns) -> p
     texts = zip(self.task.text, zip(*batch_texts(feats.tok, batch)[:max_n]))
     answers = dict(target=batch[-1], **columns)
     return pd.DataFrame({**dict(texts), **{k:[self.name(v) for v in vs[:max_n]] for k,vs in answers.items()}})
-
-@patch
-def html(self:Classify, table:pd.DataFrame) -> str:
-    "A table of `shown` for a notebook."
-    return table.to_html()
 
 # %% ../../nbs/book/47_classify.ipynb #137ca6f2
 @patch

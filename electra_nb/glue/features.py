@@ -190,5 +190,4 @@ def get_idxs(self:FeaturesDL): return self._sorted.tolist()
 # %% ../../nbs/book/41_features.ipynb #7ada16a7
 @patch(as_prop=True)
 def items(self:FeaturesDL):
-    raise AttributeError("fastai's Interpretation cannot show the texts of its rows: lab.study.results has top_losses(learn), "
-        "the texts with the highest loss, and plot_confusion(learn)")
+    raise AttributeError("fastai's Interpretation cannot show texts: lab.study.results has top_losses(learn) and plot_confusion(learn)")

@@ -74,10 +74,11 @@ def encode_rows(
     lens:Tensor, # (bs,) ids in each row
     n_a:Tensor, # (bs,) ids of token type 0
     indices:Tensor=None, # positions of the tokens, see `lab.speed.unpad`; None: compute at padding too
+    **kwargs, # `output_hidden_states=True`: of all layers, as a list
 ) -> tuple: # hidden states (bs, sl, d); (bs, sl) True at tokens; (bs, sl) token types
     "What the encoder makes of a batch."
     masks = length_masks(lens, n_a, ids.shape[1])
-    return encode(electra, ids, *without_padding(electra, masks, indices)),*masks
+    return encode(electra, ids, *without_padding(electra, masks, indices), **kwargs),*masks
 
 
 # %% ../../nbs/book/42_head.ipynb #58b400f4

@@ -33,6 +33,7 @@ class Kind(Protocol):
     layout:Layout # how files of tasks that are known by name become tables
     tasks:dict # name -> `Task`, those that are known by name
     own:OwnRows # how rows of one's own become a task; None: they do not
+    rivals:tuple # names of methods without an encoder that a study puts beside it (`lab.rivals`); empty: there are none
     pipeline:str # of transformers, that uses a saved model; empty: there is none
     example:str # Python: what `predict` takes
     names:tuple # labels in words, in the order of their ids; empty: it has none

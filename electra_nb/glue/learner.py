@@ -6,7 +6,7 @@
 __all__ = ['FinetuneConfig', 'encoder_settings', 'setting_names', 'check_settings', 'finetune_config', 'own_settings',
            'flat_settings', 'settings_from', 'layer_groups', 'layer_factors', 'task_features', 'SumLoss', 'SparseNorm',
            'set_dropout', 'TaskLearner', 'task_loaders', 'training_args', 'task_learner', 'WatchLoss', 'SkipValidation',
-           'n_train_steps', 'train_steps', 'n_task_steps', 'fit_task', 'dev_predictions']
+           'train_steps', 'n_task_steps', 'calibrate', 'fit_task', 'dev_predictions']
 
 # %% ../../nbs/book/49_learner.ipynb #e100c081
 import time, torch
@@ -26,6 +26,7 @@ from ..training.progress import StepProgress, Steps
 from fastai.basics import DataLoaders, Learner, noop
 from fastai.callback.core import Callback, CancelFitException, CancelValidException
 from functools import partial
+from scipy.optimize import minimize_scalar
 from torch import nn
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
@@ -272,15 +273,6 @@ class SkipValidation(Callback):
     "Leave out the validation of every pass."
     def before_validate(self): raise CancelValidException()
 
-# %% ../../nbs/book/49_learner.ipynb #f5de6cdb
-def n_train_steps(
-    n_rows:int, # training features, copies included
-    bs:int, # rows in a batch
-    epochs:float, # passes
-) -> int:
-    "Updates of a run (original code: an incomplete batch counts)."
-    return max(1, int(-(-n_rows//bs)*epochs))
-
 # %% ../../nbs/book/49_learner.ipynb #d040a7bd
 def train_steps(
     learn:Learner, # its model has an encoder `electra` and a `head`
@@ -300,22 +292,38 @@ def train_steps(
 
 # %% ../../nbs/book/49_learner.ipynb #a86f3743
 def n_task_steps(learn:TaskLearner, cfg:FinetuneConfig) -> int:
-    "Updates that the epochs of a task take."
+    "Updates that the epochs of a task take (original code: an incomplete batch counts)."
     dl = learn.dls.train
     epochs = dl.kind.task.epochs if cfg.epochs is None else cfg.epochs
-    return n_train_steps(len(dl.examples), dl.bs, epochs)
+    return max(1, int(dl.per_pass*epochs))
+
+# %% ../../nbs/book/49_learner.ipynb #df5bbb6d
+def calibrate(
+    learn:TaskLearner, # trained, for a task with labels; others are left as they are
+    most:float=20., # the highest temperature; answers never become surer
+) -> float: # temperature, 1 to `most`
+    "Divide the last layer by the temperature of the dev rows."
+    kind = learn.dls.valid.kind
+    with learn.no_bar(): out,y = learn.get_preds(dl=learn.dls.valid, act=noop)
+    if not kind.task.labels or not torch.isfinite(out).all(): return 1.
+    def loss(t): return kind.loss(out/t, y).item()
+    t = float(minimize_scalar(loss, bounds=(1,most), method='bounded').x)
+    with torch.no_grad():
+        for p in learn.model.head.parameters(): p.div_(t)
+    return t
 
 # %% ../../nbs/book/49_learner.ipynb #6a1b0edd
 def fit_task(
     learn:TaskLearner, # from `task_learner`
     cfg:FinetuneConfig=FinetuneConfig(), # the settings that `task_learner` was given
     bar:str='', # name of the progress bar; empty: none
-) -> dict: # steps, loss at the end, seconds
+) -> dict: # steps, loss at the end, seconds, temperature
     "Train on a task, as many epochs as are asked for."
     with explain_memory(lambda: f'bs={cfg.bs} rows do not fit into memory: pass a smaller bs, or a smaller max_len'):
         fitted = train_steps(learn, cfg, n_task_steps(learn, cfg), bar)
     learn.dls.train.n_batches = learn.dls.train.per_pass
-    return fitted
+    own = own_settings(learn.dls.valid.kind, cfg)
+    return dict(fitted, temperature=calibrate(learn) if getattr(own, 'calibrate', False) else 1.)
 
 # %% ../../nbs/book/49_learner.ipynb #53cdbdee
 def dev_predictions(

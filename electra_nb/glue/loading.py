@@ -7,6 +7,7 @@ __all__ = ['in_layout', 'read_split', 'check_count', 'task_folder', 'load_files'
 
 # %% ../../nbs/book/50_loading.ipynb #4bc5f4d2
 import os
+from dataclasses import replace
 from .kinds import kind_of, known_tasks
 from .tasks import Task, TaskData
 from pathlib import Path
@@ -32,9 +33,8 @@ def check_count(data:TaskData, split:str) -> None:
     "Refuse an official file with another number of rows."
     rows,n = data.splits[split],data.task.splits[split].n
     if n is None or abs(len(rows)-n)<=(n//10_000 if split=='train' else 0): return
-    raise ValueError(f"{data.name}: {rows.source} has {len(rows):,} rows, the official {split} has {n:,}: the file is cut short or "
-        "another one. "
-        f"To use it all the same, name it: {data.name}:{split}={rows.source}")
+    raise ValueError(f"{data.name}: {rows.source} has {len(rows):,} rows, the official {split} has {n:,}: it is cut short, or "
+        f"another one. To use it all the same, name it: {data.name}:{split}={rows.source}")
 
 def task_folder(task:Task, glue_dir:str) -> Path:
     "The folder of a task in the original layout, the first of its names that is there; upper and lower case are the same."
@@ -55,12 +55,14 @@ def _absent(name, split, file, folder):
     return f"{name}: no {file} here, so there is no {split} split{hint}"
 
 # %% ../../nbs/book/50_loading.ipynb #fc9324be
-def _hold_out(data):
-    "Take a share of the training rows as dev rows, if the task says so and there are none, and say so."
-    if not data.task.valid or 'train' not in data.splits or 'dev' in data.splits: return
-    data.splits.update(kind_of(data.task).hold_out(data.splits['train'], data.task.valid))
-    taken = f'; {len(data.splits["dev"]):,} training rows are held out for it'
-    data.missing = [m+taken if 'no dev split' in m else m for m in data.missing]
+def _settled(data):
+    "With dev rows from the training rows if the task says so and there are none; then the rows settle the task."
+    kind = kind_of(data.task)
+    if data.task.valid and 'train' in data.splits and 'dev' not in data.splits:
+        data.splits.update(kind.hold_out(data.splits['train'], data.task.valid))
+        taken = f'; {len(data.splits["dev"]):,} training rows are held out for it'
+        data.missing = [m+taken if 'no dev split' in m else m for m in data.missing]
+    return replace(data, task=kind.settle(data.splits))
 
 # %% ../../nbs/book/50_loading.ipynb #51984bbd
 def load_files(
@@ -78,9 +80,7 @@ def load_files(
         elif s in files: raise FileNotFoundError(f"{name}: there is no {files[s]!r} in {folder.name}/")
         else: data.missing.append(_absent(name, s, paths[0].name, folder))
         if found and s not in files: check_count(data, s)
-    _hold_out(data)
-    data.task = kind_of(task).settle(data.splits)
-    return data
+    return _settled(data)
 
 # %% ../../nbs/book/50_loading.ipynb #e158a455
 def _hub_split(repo, config, split):
@@ -90,8 +90,7 @@ def _hub_split(repo, config, split):
     try: return load_dataset(where, config or None, split=split, revision=revision or None)
     except (OSError,RuntimeError,ValueError) as e:
         why = f'{type(e).__name__}: {str(e).splitlines()[0]}'
-        raise ConnectionError(f"{repo} ({config}, {split}) could not be loaded ({why}). Without a network, pass glue_dir= with "
-            "a folder in the original layout.") from e
+        raise ConnectionError(f"{repo} ({config}, {split}) could not be loaded ({why}). Offline, pass glue_dir= with a folder") from e
 
 # %% ../../nbs/book/50_loading.ipynb #6c309960
 def from_hub(
@@ -109,9 +108,7 @@ def from_hub(
         table = kind_of(task).layout.hub_table(_hub_split(repo, config, split), task, f'{repo}:{config}:{split}')
         data.splits[s] = kind_of(task).read(table, labelled=False)
         check_count(data, s)
-    _hold_out(data)
-    data.task = kind_of(task).settle(data.splits)
-    return data
+    return _settled(data)
 
 # %% ../../nbs/book/50_loading.ipynb #6e1f9a2e
 def load_task(

@@ -77,8 +77,7 @@ def split_rows(
     held = dev_split(keys, rows.labels.tolist() if by_label else [0]*len(rows), share, text_groups(rows, same))
     if not held.any():
         few = 'rows' if same is None else 'groups of rows'
-        raise ValueError(f"{rows.source} has too few different {few} ({len(rows)} rows in all) to hold some out: "
-            "pass more, or a file with dev=")
+        raise ValueError(f"{rows.source} has too few different {few} ({len(rows)} rows) to hold some out: pass more, or a file with dev=")
     train,dev = rows.take(~held),rows.take(held)
     known = {text_core(t) for ts in train.texts() for t in ts}
     n = sum(not known.isdisjoint(map(text_core, ts)) for ts in dev.texts())

@@ -44,15 +44,12 @@ def refuse_no_names(columns:dict, name:str) -> None: # of a file with a line of 
     "Refuse a table whose first line is no line of names."
     again = [{i for i,v in enumerate(values) if v==n} for n,values in columns.items() if n]
     whole = set.intersection(*again) if again else ()
-    if whole:
-        raise ValueError(f"{name}: the first line comes again in row {min(whole)+1}: {', '.join(columns)!r:.80}. Are these two files, one "
-            "after the other? Delete the line of names there")
+    if whole: raise ValueError(f"{name}: the first line comes again in row {min(whole)+1}, {', '.join(columns)!r:.80}: delete it")
     named = [n for n in columns if n]
     if {n.strip().lower() for n in columns} & _usual or named==[str(i) for i in range(len(named))]: return
     cell = next((n for n,rows in zip(filter(None, columns), again) if rows or _is_number(n) and all(map(_is_number, columns[n]))), None)
     if cell is None: return
-    raise ValueError(f"{name}: the first line is a row, no line of names: {cell!r:.60} belongs to the cells below it. Put a line "
-        "above it that names the columns, such as text and label")
+    raise ValueError(f"{name}: the first line is a row, no line of names: {cell!r:.60} belongs to the cells below it. Put names above it")
 
 # %% ../../nbs/book/43_tables.ipynb #7b6bcd72
 def name_labels(values:list, words:list) -> list:
@@ -95,8 +92,7 @@ def _as_dict(source):
         return source.to_dict('list')
     columns = source.to_dict() if hasattr(source, 'to_dict') else source
     if isinstance(columns, dict) and not any(hasattr(v, 'column_names') for v in columns.values()): return columns
-    raise ValueError("labelled rows are a file, a data frame, a datasets.Dataset or a dictionary of columns, "
-        f"not {type(source).__name__}; choose a split of a DatasetDict")
+    raise ValueError(f"rows are a file, a data frame, a Dataset or columns, not {type(source).__name__}; choose a split of a DatasetDict")
 
 def from_memory(
     source, # data frame, `datasets.Dataset`, or name -> values
@@ -152,8 +148,7 @@ def column_names(task:Task, first:list, file:str) -> tuple:
     "Names of the columns, and whether they are the cells of the first line; `file` is for messages."
     if all(t in first for t in task.text): return first,True
     if len(first)==len(task.header): return task.header,False
-    raise ValueError(f"{file}: no column {' and '.join(task.text)}; the first line has: {', '.join(first)[:200]}. "
-        "Is this the right file, and is it whole?")
+    raise ValueError(f"{file}: no column {' and '.join(task.text)}; the first line has: {', '.join(first)[:200]}. Is it whole?")
 
 # %% ../../nbs/book/43_tables.ipynb #6c0b6f47
 def glue_table(

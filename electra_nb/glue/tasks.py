@@ -179,8 +179,7 @@ def parse_task(
     plain = re.sub(r'[^a-z0-9]', '', name.lower())
     key = name if name in tasks else dict(sst='sst2', sts='stsb').get(plain, plain)
     if key not in tasks:
-        raise ValueError(f"task {name!r} is unknown: choose {', '.join(tasks)}, or 'glue' for all. Your own labelled file is "
-            "given with data=")
+        raise ValueError(f"task {name!r} is unknown: choose {', '.join(tasks)}, or 'glue' for all; your own file is given with data=")
     files = dict(o.partition('=')[::2] for o in rest.split(',') if o)
     known = tasks[key].splits
     if any(s not in known or not f for s,f in files.items()):

@@ -31,6 +31,7 @@ from pathlib import Path
 def any_table(table:Table, text=None, label=None) -> Table: return table
 
 Classify.own = OwnRows(any_table, table_task, partial(table_rows, any_scale=True), {})
+Classify.rivals = 'majority','tf-idf'
 
 # %% ../../nbs/lab/03_kinds.ipynb #970de6d8
 def _are_words(lines):
@@ -60,6 +61,7 @@ def tagged_table(
 Tag.layout = Layout('.txt', tag_table, tag_hub_table)
 Tag.tasks = tag_tasks
 Tag.own = OwnRows(tagged_table, own_tag_task, tag_rows, {**conll_readers, **dict.fromkeys(('.tsv','.tab','.txt'), read_tabs)})
+Tag.rivals = 'commonest tag','CRF','CRF with clusters'
 kinds['tag'] = Tag
 
 # %% ../../nbs/lab/03_kinds.ipynb #9eab5979
@@ -104,4 +106,5 @@ def question_rows_of(table:Table, task:Task): return Answer(task).read(table) # 
 Answer.layout = Layout('.json', question_table, question_hub)
 Answer.tasks = question_tasks
 Answer.own = OwnRows(asking_table, question_task, question_rows_of, {'.json':read_json}, asking_columns, 'label= makes it labels of texts')
+Answer.rivals = ()
 kinds['answer'] = Answer

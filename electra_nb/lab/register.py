@@ -16,6 +16,8 @@ from .families.albert import albert, alectra
 from .families.bert import bert, small_owt, two_labels
 from .families.modern import modern
 from .families.optimizers import Lamb, Muon
+from .start.general import WatchGeneral
+from .start.weights import open_start
 from .objectives.disentangled import disentangle
 from ..model.families import families, ties
 from .speed.unpad import Unpadded
@@ -55,15 +57,15 @@ ties['disentangled'] = disentangle
 families['electra'] = replace(families['electra'], forward=fast_forward.encode, mlm_logits=fast_forward.mlm_logits,
     rtd_logits=fast_forward.rtd_logits, unpad=Unpadded)
 families.update(bert=bert, bert_two_labels=two_labels, albert=albert, modern=modern, modernbert=modern)
-families.update({f'{kind}_answers':families[kind] for kind in ('electra','bert','albert','modernbert')})
+for kind in ('electra','bert','albert','modernbert'): families[f'{kind}_answers'] = families[f'{kind}_tags'] = families[kind]
 
 # %% ../../nbs/lab/02_register.ipynb #c188ddf0
 speed.callbacks,speed.unpad = compile_cbs,unpad_multiple
 optimizers.update(lamb=Lamb, muon=Muon)
 recipes.update(small_owt=small_owt, alectra=alectra) # lmtuners
 engines.append(SeveralProcesses())
-additions.update(hours=fit_deadline, dry_run=dry_run_of)
-watchers += [WatchText,WatchTime,WatchSamples,WatchCurves,WatchTrackers,WriteCard,Diagnose,WriteReport,WatchPairs] # the last one has the last word
+additions.update(hours=fit_deadline, dry_run=dry_run_of, start=open_start)
+watchers += [WatchText,WatchTime,WatchGeneral,WatchSamples,WatchCurves,WatchTrackers,WriteCard,Diagnose,WriteReport,WatchPairs] # the last one has the last word
 
 # %% ../../nbs/lab/02_register.ipynb #42025e53
 for f in (pretrain,plan): list_options(f)

@@ -59,8 +59,8 @@ def generator_layout(
     if width<1 or width%heads:
         raise ValueError(f"generator_size={cfg.generator_size} makes the generator {width} wide, which cannot be divided among its "
             f"{heads} heads")
-    full = cfg.intermediate_size or 4*width
-    return dict(hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=4*width if narrow else full)
+    full = cfg.generator_intermediate or 4*width if narrow else cfg.generator_intermediate or cfg.intermediate_size or 4*width
+    return dict(hidden_size=width, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=full)
 
 # %% ../../nbs/book/17_families.ipynb #5da4c7b9
 def _check_local(cfg, width, heads, embeddings):
@@ -76,6 +76,10 @@ def _check_local(cfg, width, heads, embeddings):
 # %% ../../nbs/book/17_families.ipynb #e23027aa
 _dropouts = 'hidden_dropout_prob','attention_probs_dropout_prob'
 
+def _activation(name, source='the recipe', setting='hidden_act'):
+    if isinstance(name, str) and name in ACT2FN: return name
+    raise ValueError(f"{source}: {setting}={repr(name)[:40]} is unknown; ELECTRA has 'gelu'")
+
 def electra_configs(
     cfg, # `model.towers.ModelConfig`
     vocab_size:int=30522, # rows of the embedding table
@@ -89,6 +93,8 @@ def electra_configs(
     common = dict(vocab_size=vocab_size, pad_token_id=pad_id, max_position_embeddings=cfg.max_positions, **settings,
         **dict(zip(_dropouts, (cfg.dropout,cfg.attention_dropout))))
     if own_width: common['embedding_size'] = cfg.embedding_size
+    if cfg.hidden_act: common['hidden_act'] = _activation(cfg.hidden_act)
+    if cfg.layer_norm_eps: common['layer_norm_eps'] = cfg.layer_norm_eps
     disc = dict(hidden_size=cfg.hidden_size, num_hidden_layers=cfg.n_layers, num_attention_heads=heads,
         intermediate_size=cfg.intermediate_size or 4*cfg.hidden_size)
     gen = disc if cfg.tie=='all' else generator_layout(cfg, own_width or cfg.tie=='none')
@@ -139,8 +145,7 @@ def electra_config(
     **settings, # that are known already
 ) -> PreTrainedConfig:
     "The settings that describe a model, and nothing else."
-    name = values.get(act, getattr(kind, act))
-    if not (isinstance(name, str) and name in ACT2FN): raise ValueError(f"{source}: {act}={repr(name)[:40]} is unknown; ELECTRA has 'gelu'")
+    name = _activation(values.get(act, getattr(kind, act)), source, act)
     numbers = {k:_number(k, values[k], source) for k in _limits if k in values and hasattr(kind, k)}
     labels = values.get('id2label')
     n = 1 if isinstance(labels, dict) and len(labels)==1 else 2

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['quiet_hf', 'one_thread', 'folder_state', 'load_folder_state', 'save_tower', 'save_models', 'untrusted_config',
-           'read_config', 'load_tower', 'load_models']
+           'config_values', 'read_config', 'read_weights', 'load_tower', 'load_models']
 
 # %% ../../nbs/book/19_hf.ipynb #542de1c8
 import json, os, torch
@@ -14,6 +14,7 @@ from .families import families, family_named, family_of
 from functools import cache
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
 from torch import nn
 from torch.nn.utils import parametrize
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -105,16 +106,21 @@ def untrusted_config(
     return family_named(kind, f'{source}: a model of type ').config(values, source)
 
 # %% ../../nbs/book/19_hf.ipynb #10f9ef5e
+def config_values(
+    folder:str, # with a config.json
+) -> dict: # whatever stands there
+    "The content of the config.json in a folder."
+    path = Path(folder)/'config.json'
+    size = path.stat().st_size
+    if size>10**7: raise ValueError(f"{path} has {size/1e6:.0f} MB: no configuration is so long")
+    try: return json.loads(path.read_text(encoding='utf-8'))
+    except (ValueError,RecursionError) as e: raise ValueError(f"{path}: not a JSON file ({str(e).splitlines()[0]})") from None
+
 def read_config(
     folder:str, # with a config.json
 ) -> PreTrainedConfig:
     "The configuration of a model in a folder."
-    path = Path(folder)/'config.json'
-    size = path.stat().st_size
-    if size>10**7: raise ValueError(f"{path} has {size/1e6:.0f} MB: no configuration is so long")
-    try: values = json.loads(path.read_text(encoding='utf-8'))
-    except (ValueError,RecursionError) as e: raise ValueError(f"{path}: not a JSON file ({str(e).splitlines()[0]})") from None
-    return untrusted_config(values, str(folder))
+    return untrusted_config(config_values(folder), str(folder))
 
 # %% ../../nbs/book/19_hf.ipynb #12b7a194
 _advice = ('A pytorch_model.bin is not opened: load it with transformers where that is safe, save it with save_pretrained, and '
@@ -168,6 +174,24 @@ def _check_types(path):
     with safe_open(path, 'pt') as f: kinds = {k:f.get_slice(k).get_dtype() for k in f.keys() if not k.endswith('_ids')}
     wrong = [k for k,t in kinds.items() if t not in ('F64','F32','F16','BF16')]
     if wrong: raise ValueError(f"{path}: {wrong[0]} holds {kinds[wrong[0]]}, not the floating-point numbers that weights are")
+
+# %% ../../nbs/book/19_hf.ipynb #9205e567
+def read_weights(
+    folder:str, # with a model.safetensors
+    cfg:PreTrainedConfig, # about how large it is
+) -> dict: # tensors by name, in single precision
+    "The weights of a folder, as they are."
+    _check_folder(Path(folder), cfg)
+    path = Path(folder)/'model.safetensors'
+    try: weights = load_file(path)
+    except (OSError,SafetensorError) as e:
+        why = f"{type(e).__name__}: {str(e).splitlines()[0]}"
+        raise ValueError(f"{path}: the weights cannot be loaded ({why}). Fetch or make the file again.") from e
+    _check_types(path)
+    found = {k:v.float() for k,v in weights.items() if v.is_floating_point()}
+    bad = [k for k,v in found.items() if not v.isfinite().all()]
+    if bad: raise ValueError(f"{path}: {bad[0]} holds numbers that are not finite")
+    return found
 
 # %% ../../nbs/book/19_hf.ipynb #3b80ce74
 def load_tower(

@@ -29,12 +29,13 @@ def count_neighbours(
 
 # %% ../../nbs/book/20_lexical.ipynb #c07f4e4d
 def ppmi(
-    counts:sparse.csr_matrix, # from `count_neighbours`
+    counts:sparse.csr_matrix, # (v, w) from `count_neighbours`, or of words with other columns
     power:float=.75, # of the neighbour's frequency, 0 to 1
-) -> sparse.csr_matrix: # (v, v) positive pointwise mutual information, in nats
+) -> sparse.csr_matrix: # (v, w) positive pointwise mutual information, in nats
     "How much more often than by chance two tokens stand near each other."
-    pairs,n = counts.tocoo(),np.asarray(counts.sum(1)).ravel()
-    p = n**power/(n**power).sum()
+    pairs = counts.tocoo()
+    n,near = (np.asarray(counts.sum(axis)).ravel() for axis in (1,0))
+    p = near**power/(near**power).sum()
     value = np.log(pairs.data/(n[pairs.row]*p[pairs.col]))
     keep = value>0
     return sparse.csr_matrix((value[keep],(pairs.row[keep],pairs.col[keep])), shape=counts.shape)

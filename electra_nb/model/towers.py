@@ -24,17 +24,20 @@ class ModelConfig(Settings):
     generator_size:float=0.25 # width of the generator as a share of the discriminator's (Table 6; the code's 1/3 for base is 0.33333)
     generator_layers:float=1.0 # depth of the generator, likewise
     generator_heads:int=None # heads of the generator; None: one for every 64 units
+    generator_intermediate:int=None # width of its feed-forward layer; None: 4 × its width
     dropout:float=0.1 # on embeddings and the output of each sublayer (Table 6)
     attention_dropout:float=0.1 # on attention weights (Table 6)
     generator_dropout:float=None # both, in the generator (0: METRO, Bajaj et al. 2022); None: as in the discriminator (original code)
     tie:str='embeddings' # what the towers share: 'embeddings' (paper), 'disentangled' (lab.objectives.disentangled), 'all' (one encoder), or 'none'
     init:str='paper' # initial values (`model.init`): 'paper' (original code), 'normal' (without its Glorot layers), 'local' (tiny models)
+    hidden_act:str=None # activation of the feed-forward layers, by its name in transformers; None: 'gelu' (original code)
+    layer_norm_eps:float=None # ε of the layer norms; None: 1e-12 (original code)
     family:str='electra' # kind of both encoders: a key of `model.families.families`
     lexical_start:bool=False # word vectors begin with counts of neighbours in the text (`model.lexical`)
     ranges = dict(hidden_size='(0, inf)', n_layers='(0, inf)', n_heads='(0, inf)', intermediate_size='(0, inf)', embedding_size='(0, inf)',
         max_positions='(0, inf)', generator_size='(0, inf)', generator_layers='(0, inf)', generator_heads='(0, inf)',
-        dropout='[0, 1)', attention_dropout='[0, 1)', generator_dropout='[0, 1)', tie=('embeddings','disentangled','all','none'),
-        init=('paper','normal','local'))
+        generator_intermediate='(0, inf)', layer_norm_eps='(0, 1)', dropout='[0, 1)', attention_dropout='[0, 1)', generator_dropout='[0, 1)',
+        tie=('embeddings','disentangled','all','none'), init=('paper','normal','local'))
 
 # %% ../../nbs/book/18_towers.ipynb #35b1f654
 sizes = dict(small=ModelConfig(), # rows of the paper's Table 6, but the last three

@@ -128,9 +128,12 @@ def draw(
     ax.set_title(panel.title, pad=6+13*math.ceil(len(ax.lines)/2)*named) # above the legend, which crosses no curve there
 
 # %% ../../nbs/book/22_contract.ipynb #6d09276c
+_towers = dict(disc_loss='discriminator', gen_loss='generator', mlm_loss='encoder')
+_general = tuple(Curve(f'general_{loss}', tower) for loss,tower in _towers.items())
 probe_panels = (Panel('Pairs of sentences', (Curve('pair_accuracy', 'the real one is preferred'),),
-    'How often the real sentence of a pair is found likelier than the other one.', chance=.5),)
-probe_tiles = {'real sentence preferred':'pair_accuracy'}
+    'How often the real sentence of a pair is found likelier than the other one.', chance=.5),
+    Panel('General text', _general, 'Losses on other text, which rise where it is forgotten.'))
+probe_tiles = {'real sentence preferred':'pair_accuracy', 'general text: MLM':'general_gen_loss', 'general text: RTD':'general_disc_loss'}
 
 # %% ../../nbs/book/22_contract.ipynb #8e627295
 class Evaluate(Callback):
@@ -234,7 +237,7 @@ def __call__(self:Objective,
     return dict(model=self.make_model(towers, tok), loss_func=loss, cbs=cbs, metrics=table_metrics(evaluate, self.table))
 
 # %% ../../nbs/book/22_contract.ipynb #b7c88a52
-generator_settings = ('generator_size','generator_layers','generator_heads','generator_dropout','generator_lr','tie')
+generator_settings = ('generator_size','generator_layers','generator_heads','generator_intermediate','generator_dropout','generator_lr','tie')
 
 # %% ../../nbs/book/22_contract.ipynb #dfb133b0
 def _width(cfg): return getattr(cfg, 'embedding_size', cfg.hidden_size) # some families have no width of their own for embeddings

@@ -145,8 +145,7 @@ def new(self:ExamplesDL, dataset=None, **kwargs):
     kw = {k:kwargs.get(k, getattr(self, k)) for k in self.kept}
     dataset = dataset or self.examples
     if not hasattr(dataset, 'batch'):
-        raise ValueError(f"a loader has rows of prepared text (text.examples), and {type(dataset).__name__} is none; "
-            "score(run, texts) judges texts")
+        raise ValueError(f"a loader has rows of prepared text, and {type(dataset).__name__} is none; score(run, texts) judges texts")
     if 'bs' not in kwargs: kw['bs'] = min(self.bs, len(dataset))
     res = type(self)(dataset, **kw)
     if hasattr(self, 'learner'): res.learner = self.learner

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['bert_uncased', 'corpora', 'Corpus', 'Documents', 'file_corpus', 'counted', 'iterable_corpus', 'is_table',
-           'table_corpus', 'is_saved', 'saved_corpus', 'hub_corpus', 'chosen', 'is_held_out', 'cut', 'bounded',
-           'mixture', 'builtin_corpus', 'get_corpus']
+           'table_corpus', 'is_saved', 'hub_corpus', 'is_held_out', 'cut', 'bounded', 'mixture', 'builtin_corpus',
+           'get_corpus']
 
 # %% ../../nbs/book/10_corpus.ipynb #3cf15a92
 import glob, json, os, re, tempfile, xxhash
@@ -46,23 +46,16 @@ class Documents:
     def __iter__(self): return iter(self.read())
 
 # %% ../../nbs/book/10_corpus.ipynb #65792d3f
-def _state(path):
-    if not path.exists(): return None
-    s = path.stat()
-    return s.st_size,s.st_mtime_ns
-
-def _check_state(path, state):
-    if _state(path)==state: return
-    raise ValueError(f"{path} has changed since this corpus was made: start again, and leave its files alone until they have been read")
+def _state(path): return path.exists() and (path.stat().st_size,path.stat().st_mtime_ns)
 
 def _watched(path, state, docs):
     "The documents of a file that must stay as it is."
-    _check_state(path, state)
-    try: yield from docs
-    except ValueError:
-        _check_state(path, state)
-        raise
-    _check_state(path, state)
+    try:
+        if _state(path)==state: yield from docs
+    except (ValueError,OSError):
+        if _state(path)==state: raise
+    if _state(path)==state: return
+    raise ValueError(f"{path} has changed since this corpus was made: start again, and leave its files alone until they have been read")
 
 # %% ../../nbs/book/10_corpus.ipynb #afd3ca36
 def file_corpus(
@@ -179,14 +172,6 @@ def is_saved(path:Path) -> bool:
     "Whether `save_to_disk` wrote this folder."
     return (path/'dataset_dict.json').is_file() or all((path/f).is_file() for f in ('state.json','dataset_info.json'))
 
-def saved_corpus(
-    path:Path, # folder written by `save_to_disk`
-    text_column:str='text', # column of the text
-) -> Corpus:
-    "A corpus of a saved `Dataset` or `DatasetDict`."
-    from datasets import load_from_disk
-    return table_corpus(load_from_disk(str(path)), text_column, path.name)
-
 # %% ../../nbs/book/10_corpus.ipynb #415e7ac0
 bert_uncased = 'google-bert/bert-base-uncased' # the vocabulary of the original models
 
@@ -231,20 +216,13 @@ def hub_corpus(
         uses=frozenset(['text_column']))
 
 # %% ../../nbs/book/10_corpus.ipynb #e1625683
-def chosen(
-    doc:str, # a document
-    share:float, # of all documents, 0 to 1
-    seed:int=0, # another seed chooses independently
-) -> bool:
-    "Whether a document belongs to a share of all."
-    return xxhash.xxh3_64_intdigest(doc.encode('utf-8', 'surrogatepass'), seed=seed) < share*2**64
-
 def is_held_out(
     doc:str, # a document
-    share:float=0.01, # share of documents for validation, 0 to 0.5
+    share:float=0.01, # of all documents; for validation 0 to 0.5
+    seed:int=0, # another seed chooses independently
 ) -> bool: # True: validation
-    "Whether a document is held out for validation, decided by its content."
-    return chosen(doc, share)
+    "Whether a document belongs to a share of all, decided by its content."
+    return xxhash.xxh3_64_intdigest(doc.encode('utf-8', 'surrogatepass'), seed=seed) < share*2**64
 
 # %% ../../nbs/book/10_corpus.ipynb #52d6be29
 def cut(
@@ -271,7 +249,7 @@ def _some(docs, share):
     "A share of the documents; the pieces of a long one stay together."
     keep = False
     for d in docs:
-        if not isinstance(d, Continued): keep = chosen(d, share, seed=1)
+        if not isinstance(d, Continued): keep = is_held_out(d, share, seed=1)
         if keep: yield d
 
 def _weighted(corpus, weight) -> Iterator[str]:
@@ -285,8 +263,7 @@ def mixture(
     "Several corpora, one after the other."
     for c,w in parts:
         if isinstance(w, bool) or not 0<w<=1000:
-            raise ValueError(f"the weight of {c.name!r} is {w!r}: it is how often each document is read in a pass, a number above 0 "
-                "and up to 1000")
+            raise ValueError(f"the weight of {c.name!r} is {w!r}: how often each document is read in a pass, above 0 and up to 1000")
     def read():
         for c,w in parts: yield from _weighted(c, w)
     sizes = [c.n_bytes for c,_ in parts]
@@ -313,7 +290,9 @@ def _from_name(name, get, text_column, whole_files):
         c = get(source)
         return Documents(name, c.__iter__, c.fingerprint, c.n_bytes, tokenizer, c.uses)
     path = Path(os.path.expanduser(name))
-    if is_saved(path): return saved_corpus(path, text_column)
+    if is_saved(path):
+        from datasets import load_from_disk
+        return table_corpus(load_from_disk(str(path)), text_column, path.name)
     if os.path.lexists(path) or glob.has_magic(name): return file_corpus(name, text_column, whole_files)
     if ',' in name: return mixture([(get(p.strip()),1) for p in name.split(',') if p.strip()])
     if re.fullmatch(r'\w[\w.-]*/[\w.-]+(:[\w.-]+)?', name) and path.suffix not in suffixes: return hub_corpus(name, text_column)
@@ -332,14 +311,12 @@ def _parts(source):
     items = list(source.items()) if isinstance(source, dict) else source
     if not isinstance(items, (list,tuple)) or not items: return None
     if all(map(_is_weighted, items)): return items
-    if isinstance(source, dict): raise ValueError("a dictionary is a mixture of corpora with their weights, such as "
-        "{'wikipedia': 1, 'books/': 2.5}; texts are passed as a list")
+    if isinstance(source, dict): raise ValueError("a dictionary is corpora with their weights, such as {'wikipedia': 1}; texts are a list")
     if all(map(_is_source, items)): return [(s,1) for s in items]
     odd = next((x for x in items if _is_source(x) or _is_named(x)), None)
     if odd is None: return None
     raise ValueError(f"a list of strings is texts, but {str(odd)[:60]!r} is a corpus, or the name of one or of a file. Several sources are "
-        "one string with commas, 'wikipedia, books/', or a dictionary with weights, {'wikipedia': 1, 'books/': 1}. If it is a text, "
-        "pass a generator, (t for t in texts)")
+        "one string with commas, 'wikipedia, books/', or a dictionary with weights. If it is a text, pass a generator")
 
 # %% ../../nbs/book/10_corpus.ipynb #f905d5e5
 def _resolve(source, text_column, whole_files):

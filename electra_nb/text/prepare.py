@@ -23,8 +23,7 @@ def check_vocab_options(
     fixed = ('vocab_size',) if str(source).endswith('.txt') else ('vocab_size','lower','strip_accents')
     idle = [k for k in fixed if given.get(k) is not None]
     if source is None or not idle: return
-    raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r}: leave one of them out, or pass "
-        "another tokenizer=")
+    raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r}: leave it out, or pass another tokenizer=")
 
 # %% ../../nbs/book/14_prepare.ipynb #17f7a3e6
 def _log_stats(stats, n_valid, valid, whole=True):
@@ -34,16 +33,13 @@ def _log_stats(stats, n_valid, valid, whole=True):
     size = f"{stats['documents']:,} documents, {stats['tokens']:,} tokens in {stats['rows']:,} rows"
     shares = f"{stats['cut_off']:.1%} cut off, {stats['padding']:.1%} padding, {stats['unk']:.2%} [UNK]"
     logger.info(f'text: {size}; {shares}{seen}; {n_valid:,} rows held out')
-    if stats['cut_off']>.5:
-        logger.info('more than half of the text is cut off, as a line that does not fit into its row is cut (original code): '
-            'carry_overflow=True keeps it')
+    if stats['cut_off']>.5: logger.info('more than half of the text is cut off, as in the original code: carry_overflow=True keeps it')
     if not whole: logger.info('few documents: parts of them are held out, some 2,000 characters each, instead of whole ones')
     if n_valid<32:
         logger.info(f'few rows are held out, so the figures on them will be noisy; more text, or a larger share than valid={valid:g}, '
             'holds out more')
     elif not valid/3<=stats['held_out']<=3*valid:
-        logger.info(f"{stats['held_out']:.2%} of the text are held out, not valid={valid:g}, since some documents are far longer than "
-            "others: cut long ones by blank lines, if that matters")
+        logger.info(f"{stats['held_out']:.2%} of the text are held out, not valid={valid:g}, since some documents are far longer")
 
 # %% ../../nbs/book/14_prepare.ipynb #f6066cc6
 def prepare(

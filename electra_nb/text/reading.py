@@ -31,8 +31,7 @@ def check_unpacked(
 ) -> None:
     "Refuse a decompression bomb."
     if n<=100_000_000 or n<=50*os.stat(path).st_size: return
-    raise ValueError(f"{path}: {os.stat(path).st_size:,} bytes unpack to more than {n/1e6:.0f} MB, as in a file made to fill a memory or "
-        "a disk. If it is real text, decompress it and pass the plain file.")
+    raise ValueError(f"{path}: {os.stat(path).st_size:,} bytes unpack to more than {n/1e6:.0f} MB. If it is real text, decompress it first")
 
 # %% ../../nbs/book/09_reading.ipynb #6945b5de
 _marks = {b'\xff\xfe\0\0':'utf-32', b'\0\0\xfe\xff':'utf-32', b'\xff\xfe':'utf-16', b'\xfe\xff':'utf-16'} # byte-order marks
@@ -52,9 +51,8 @@ _others = {b'\x1f\x8b':('a gzip file','let its name end in .gz, or unpack it if 
     b'PK\3\4':('a zip archive','unpack it and pass the folder'), b'%PDF-':('a PDF file','extract its text first')}
 
 def _not_utf8(path, offset, head):
-    return ValueError(f"{path}: byte {offset} is not UTF-8 text. If the file is text in another encoding, convert it, for example: "
-        f"iconv -f {_encoding(head) or 'latin-1'} -t utf-8 {shlex.quote(Path(path).name)} > converted.txt. "
-        "If it is not text, leave it out.")
+    return ValueError(f"{path}: byte {offset} is not UTF-8 text. Leave it out, or convert text in another encoding, for example: "
+        f"iconv -f {_encoding(head) or 'latin-1'} -t utf-8 {shlex.quote(Path(path).name)} > converted.txt")
 
 def _check_head(path, head):
     "Refuse a file that is not UTF-8 text."
@@ -77,8 +75,7 @@ def _pieces(path, stream, cut_long):
     while line := rest+stream.readline(max_chars if cut_long else max_record+1):
         rest,n = b'',n+1
         if not cut_long and len(line)>max_record:
-            raise ValueError(f"{path}:{n}: a record of more than {max_record>>20} MB. Is there one record a line? Cut long texts "
-                "into several.")
+            raise ValueError(f"{path}:{n}: a record of more than {max_record>>20} MB. Is there one record a line? Cut long texts")
         if cut_long and len(line)>=max_chars and not line.endswith(b'\n'):
             cut = _cut_at(line)
             line,rest = line[:cut],line[cut:]
@@ -130,8 +127,7 @@ def is_blank(text): return not text or not text.isascii() and bool(_unseen.fullm
 def _refuse_records(path, line):
     "Refuse JSON and markup by the first line of a file."
     if _markup.match(line):
-        raise ValueError(f"{path} is markup ({line[:30]!r}), not running text: take its text out first; for a dump of Wikipedia "
-            "there is WikiExtractor")
+        raise ValueError(f"{path} is markup ({line[:30]!r}), not running text: take its text out first, of Wikipedia with WikiExtractor")
     if _json.fullmatch(line): raise ValueError(f"{path} holds JSON, not running text: let its name end in .jsonl (an object a line) or .json")
 
 def _marked_lines(path, whole_file):
@@ -143,8 +139,7 @@ def _marked_lines(path, whole_file):
             _refuse_records(path, line)
             tagged = bool(_opening.fullmatch(line))
         if tagged and whole_file:
-            raise ValueError(f"{path}: its documents stand between tags, <doc …> and </doc>, so the file is not one document: pass "
-                "whole_files=False")
+            raise ValueError(f"{path}: its documents stand between <doc …> and </doc>, so it is not one document: pass whole_files=False")
         if tagged: ends = line=='</doc>' or _opening.fullmatch(line)
         else: ends = not (line or whole_file)
         if ends: yield None
@@ -238,8 +233,7 @@ def find_files(
     for p in found: _check_file(p)
     if found: return found
     if path.is_dir():
-        raise ValueError(f"{source} has no file that can be read: {', '.join(suffixes)}, also compressed as .gz, .bz2, .xz or .zst, "
-            "are looked for")
+        raise ValueError(f"{source} has no file that can be read: {', '.join(suffixes)}, also as .gz, .bz2, .xz or .zst, are looked for")
     raise FileNotFoundError(f"no file, folder or glob {str(source)!r} (looked from {Path.cwd().name}/)")
 
 # %% ../../nbs/book/09_reading.ipynb #077f6493
@@ -294,8 +288,7 @@ def _csv_cells(lines, path, sep, above=0):
     reader = csv.reader(lines, delimiter=sep, strict=True)
     try: yield from ((above+reader.line_num,cells) for cells in reader if any(cells))
     except csv.Error as e:
-        raise ValueError(f"{path}:{above+reader.line_num}: {e}. A quote that opens a cell must close it, and quotes inside "
-            "are doubled.") from None
+        raise ValueError(f"{path}:{above+reader.line_num}: {e}. A quote that opens a cell must close it; double those inside") from None
 
 # %% ../../nbs/book/09_reading.ipynb #fe8aded2
 def _closed(cell): return len(cell)>1 and cell.endswith('"') and '"' not in cell[1:-1].replace('""', '')

@@ -102,10 +102,10 @@ class Examples:
 def check_size(self:Examples) -> None:
     "Refuse files that another process has cut off since they were opened."
     for f in (self.ids,self.offsets,self.n_a):
-        if not os.path.exists(f.filename): continue # a map outlives the name of its file
-        if os.path.getsize(f.filename)>=f.nbytes: continue
-        raise OSError(f"{f.filename} has become shorter while it was read: delete its folder, and the same call prepares the "
-            "text again and goes on")
+        try: size = os.stat(f.filename).st_size
+        except FileNotFoundError: continue # a map outlives the name of its file
+        if size>=f.nbytes: continue
+        raise OSError(f"{f.filename} has become shorter while it was read: delete its folder, and the same call makes it again")
 
 @patch
 def batch(self:Examples,

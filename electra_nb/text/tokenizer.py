@@ -76,11 +76,8 @@ def read_vocab(
     if missing: raise ValueError(f"{path} has no {', '.join(missing)} among its {len(pieces)} lines, of which the first is "
         f"{''.join(pieces[:1])[:40]!r}: a vocab.txt has one piece a line, and needs {', '.join(special_tokens)}")
     for i,p in enumerate(pieces):
-        if not p:
-            raise ValueError(f"{path}:{i+1}: an empty line. The line of a piece is its id, so delete the line only if the ids of "
-                "its model agree.")
-        if p in ids: raise ValueError(f"{path}:{i+1}: {p!r} stands in line {ids[p]+1} too, and a piece has one id: "
-            "name one of the two otherwise, such as [unused1]")
+        if not p: raise ValueError(f"{path}:{i+1}: an empty line. Ids are numbers of lines: delete it only if its model agrees")
+        if p in ids: raise ValueError(f"{path}:{i+1}: {p!r} stands in line {ids[p]+1} too, and a piece has one id: rename one")
         ids[p] = i
     return ids
 
@@ -92,11 +89,19 @@ def _check_ids(path, vocab):
         if tokens.setdefault(i, t)!=t:
             raise ValueError(f"{path}: the tokens {tokens[i]!r} and {t!r} have the same id, {i}: give each its own")
 
+# %% ../../nbs/book/12_tokenizer.ipynb #c9055faa
+_easy = re.compile('[ -~–—‘’“”…]*').fullmatch # printable ASCII, dashes, quotation marks, ellipsis
+
+def _normalized(text, normalizer, lower):
+    "A text as the normalizer of `_normalizer` leaves its lines."
+    def line(l): return (l.lower() if lower else l) if _easy(l) else normalizer.normalize_str(l)
+    return '\n'.join(map(line, text.split('\n')))
+
 # %% ../../nbs/book/12_tokenizer.ipynb #4a3632cc
-def _alphabet(texts, normalizer, limit):
-    "The `limit` commonest characters of the normalised texts, sorted; blanks left out."
+def _alphabet(texts, limit):
+    "The `limit` commonest characters of normalised texts, sorted; blanks left out."
     counts = Counter()
-    for t in texts: counts.update(normalizer.normalize_str(t))
+    for t in texts: counts.update(t)
     common = sorted((c for c in counts if not c.isspace()), key=lambda c: (-counts[c],c))
     return sorted(common[:limit])
 
@@ -120,15 +125,19 @@ def wordpiece(
 ) -> PreTrainedTokenizerFast:
     "Train a BERT-style WordPiece tokenizer; the same texts always give the same vocabulary."
     if vocab_size<100:
-        raise ValueError(f"vocab_size={vocab_size} is too small for an alphabet and {len(special_tokens)} special tokens: ask "
-            "for 100 or more")
+        raise ValueError(f"vocab_size={vocab_size} is too small for letters and {len(special_tokens)} special tokens: ask for 100 or more")
     texts,tok = list(texts),Tokenizer(models.WordPiece(unk_token='[UNK]'))
     tok.normalizer,tok.pre_tokenizer = _normalizer(lower, strip_accents),pre_tokenizers.BertPreTokenizer()
-    chars = _alphabet(texts, tok.normalizer, min(1000, vocab_size//3))
+    plain = [_normalized(t, tok.normalizer, lower) for t in texts]
+    chars = _alphabet(plain, min(1000, vocab_size//3))
     inside = ['##'+c for c in chars]
     trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, min_frequency=min_frequency, show_progress=False,
         special_tokens=[*special_tokens, *inside], initial_alphabet=chars, limit_alphabet=len(chars))
-    tok.train_from_iterator([_drop_long_words(t, tok) for t in texts], trainer)
+    for i,t in enumerate(texts):
+        short = _drop_long_words(t, tok)
+        if short!=t: plain[i] = _normalized(short, tok.normalizer, lower)
+    tok.normalizer = normalizers.Sequence([]) # the texts have been normalised
+    tok.train_from_iterator(plain, trainer)
     return bert_tokenizer(tok.get_vocab(), lower, strip_accents)
 
 # %% ../../nbs/book/12_tokenizer.ipynb #ad0ffc8f
@@ -197,8 +206,7 @@ def _failure(backend, lines, error):
     "What a tokenizer failed on, in words."
     line = next((line for line in lines if _attempt(backend.encode, line)[1]), '')
     return (f"the tokenizer fails on the text {line[:60]!r} of {len(line):,} characters ({type(error).__name__}: "
-        f"{' '.join(str(error).split())[:150]}). A regular expression in its tokenizer.json that repeats a repetition, such as "
-        "(x+x+)+y, does that: change it, or take another tokenizer")
+        f"{' '.join(str(error).split())[:150]}). Does its tokenizer.json repeat a repetition, (x+x+)+y? Then take another tokenizer")
 
 # %% ../../nbs/book/12_tokenizer.ipynb #b7ae010e
 def special_ids(
@@ -223,8 +231,6 @@ def text_backend(
     return _text_backend(tok.backend_tokenizer.to_str(), tuple(special_ids(tok)))
 
 # %% ../../nbs/book/12_tokenizer.ipynb #d47959d4
-_easy = re.compile('[ -~–—‘’“”…]*').fullmatch # printable ASCII, dashes, quotation marks, ellipsis
-
 def _parts(normalizer):
     if not normalizer: return []
     return [p for n in normalizer['normalizers'] for p in _parts(n)] if normalizer['type']=='Sequence' else [normalizer]
@@ -323,8 +329,7 @@ def _tokenizer_folder(path):
         return AutoTokenizer.from_pretrained(str(path), trust_remote_code=False, local_files_only=True)
     except Exception as e:
         why = ' '.join(str(e).split())[:200]
-        raise ValueError(f"no tokenizer in {path} ({type(e).__name__}: {why}). A tokenizer with code of its own is not loaded; "
-            "pass its tokenizer.json or vocab.txt.") from None
+        raise ValueError(f"no tokenizer in {path} ({type(e).__name__}: {why}). Code is not run: pass tokenizer.json or vocab.txt") from None
 
 # %% ../../nbs/book/12_tokenizer.ipynb #19708993
 def _vocab_txt(path, lower, strip_accents):
@@ -364,8 +369,7 @@ def _missing_id(vocab):
     ids = set(vocab.values())
     missing = next((i for i in range(len(ids)) if i not in ids), None)
     if missing is None: return ''
-    return (f"the tokenizer has {len(ids)} different ids but the highest is {max(ids)}, and no token has id {missing}: ids must be "
-        f"0 to {len(ids)-1}, each used once")
+    return f"no token has id {missing}, and the highest is {max(ids)}: ids must be 0 to {len(ids)-1}, each used once"
 
 # %% ../../nbs/book/12_tokenizer.ipynb #19fbd2e9
 def _smoke_test(tok):
@@ -384,8 +388,7 @@ def check_tokenizer(
     "Refuse a tokenizer that cannot be used for ELECTRA."
     if not getattr(tok, 'is_fast', False):
         what = 'a slow (pure Python) tokenizer' if hasattr(tok, 'is_fast') else 'no tokenizer of transformers'
-        raise ValueError(f"{type(tok).__name__} is {what}: a fast one is needed, such as AutoTokenizer gives, or "
-            "PreTrainedTokenizerFast(tokenizer_object=...)")
+        raise ValueError(f"{type(tok).__name__} is {what}: a fast one is needed, such as AutoTokenizer gives")
     missing = [n for n in ('pad','unk','cls','sep','mask') if getattr(tok, f'{n}_token_id') is None]
     if missing:
         names = ', '.join(f'[{n.upper()}]' for n in missing)

@@ -147,9 +147,9 @@ def check_finite(
 def checkpoint_bytes(
     model:torch.nn.Module, # with `parts`, its towers by name
 ) -> int: # bytes
-    "Size of a checkpoint: each tower with its embeddings, two moments, and a margin for tokenizers and random states."
-    towers = sum(p.nbytes for tower in model.parts.values() for p in tower.parameters())
-    return towers+2*sum(p.nbytes for p in model.parameters())+5_000_000
+    "Size of a checkpoint: each tower with its embeddings, two moments, the objective's own state, and a margin for the rest."
+    towers = [p for tower in model.parts.values() for p in tower.parameters()]
+    return sum(t.nbytes for t in (*towers, *own_state(model).values()))+2*sum(p.nbytes for p in model.parameters())+5_000_000
 
 # %% ../../nbs/book/29_checkpoints.ipynb #545deff8
 def save_checkpoint(

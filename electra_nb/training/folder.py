@@ -30,10 +30,11 @@ def run_identity(
     recipe:dict, # settings by name, from `Recipe.flat`
     corpus, # `Corpus`
     tok, # tokenizer
+    start:dict=None, # name and hash of the weights that it begins with; None: random ones
 ) -> dict: # content of recipe.json
     "What makes a run this run."
     return dict(size=size, recipe=recipe, corpus=corpus.name, corpus_fingerprint=corpus.fingerprint,
-        vocabulary=len(tok), tokenizer_fingerprint=tokenizer_fingerprint(tok))
+        vocabulary=len(tok), tokenizer_fingerprint=tokenizer_fingerprint(tok), start=start)
 
 def differences(
     there:dict, # recipe.json of a run folder

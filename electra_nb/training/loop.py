@@ -236,7 +236,7 @@ class DrawCurves(Callback):
     order = orders['DrawCurves']
     def __init__(self,
         run:str, # run folder
-    ): self.home,self.limit = run,CostLimit()
+    ): self.home,self.limit = run,CostLimit(cost=.025) # none in the first 5 seconds
     def after_epoch(self):
         if self.limit.allows: self.limit(lambda: save_curves(self.home))
 

@@ -88,7 +88,9 @@ def n_intervals(
 class CostLimit:
     "Do something costly so seldom that it takes a small share of the time."
     share,longest = .005,600. # largest share of the time; seconds after which it may be done at any cost
-    def __init__(self): self.began,self.cost = -math.inf,0.
+    def __init__(self,
+        cost:float=0., # seconds that the first time is taken to cost; 0: it is allowed at once
+    ): self.began,self.cost = time.perf_counter(),cost
 
     @property
     def allows(self): return time.perf_counter()-self.began>=min(self.cost/self.share, self.longest)
@@ -121,7 +123,6 @@ class SaveSteps(Callback):
         self.reason = '' # why the run shall stop
         self.due,self.waited = False,0 # is a step just done? steps skipped since a stop was asked for
         self.saved = 0 # step of the last checkpoint
-        self.limit.began = time.perf_counter()
 
     @property
     def kept(self): return {*milestones(self.cfg.steps),self.n_steps}

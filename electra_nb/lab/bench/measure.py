@@ -4,28 +4,25 @@
 
 # %% auto #0
 __all__ = ['cli', 'clock_of', 'took', 'interleave', 'unsteady', 'speedups', 'host_waits', 'CountOps', 'CountLists', 'step_memory',
-           'count_work', 'formula_gflop', 'product_rate', 'matmul_peak', 'callback_seconds', 'rare_seconds',
-           'fastai_cost', 'typical_batch', 'bench_steps', 'bench_loader', 'bench_tokenizer', 'bench_sampler',
-           'bench_dropout', 'machine', 'commit', 'step_table', 'bench_lines', 'bench']
+           'count_work', 'product_rate', 'matmul_peak', 'typical_batch', 'bench_steps', 'commit', 'step_table', 'bench']
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #1d548bae
-import json, os, platform, re, subprocess, tempfile, time, torch
+import json, subprocess, tempfile, time, torch
 import pandas as pd
-from collections import Counter
 from dataclasses import replace
 from ...commands import Command
 from ...core.files import atomic_file
 from ...core.messages import logger
-from .step import check_equal, make_step, samplers, variants_of
+from .step import check_equal, make_step, variants_of
+from ..reports.environment import machine
 from ..speed.compile import unpad_multiple
-from ..speed.dropout import add_dropped
 from ...objectives.masking import n_slots
 from ...recipe import make_recipe
 from ...text.batches import ExamplesDL
 from ...text.corpus import get_corpus, iterable_corpus
 from ...text.examples import build_examples
-from ...text.tokenizer import line_encoder, sample_texts, wordpiece
-from ...training.device import handlers, pick_device
+from ...text.tokenizer import sample_texts, wordpiece
+from ...training.device import pick_device
 from ...training.folder import versions
 from functools import partial
 from pathlib import Path
@@ -60,15 +57,12 @@ def interleave(
     return {k:[t[k] for t in times[1:]] for k in variants}
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #7ae34d03
-def unsteady(
-    times:dict, # from `interleave`
-    reference:str, # name of the variant that the others are compared with
-) -> str: # empty if it is steady
-    "Why no ratio is given."
+def unsteady(times:dict, reference:str) -> str:
+    "Why no ratio is given for `times` from `interleave`: the reference varies too much; empty if it doesn't."
     low,middle,high = pd.Series(times[reference]).quantile([.25,.5,.75])
-    if (high-low)/middle<=.15: return ''
-    spread = f'{reference} varies by {(high-low)/middle:.0%} between rounds'
-    return f'{spread}: this machine is too busy to measure on; try again later or with more rounds'
+    spread = (high-low)/middle
+    return '' if spread<=.15 else (f'{reference} varies by {spread:.0%} between rounds: '
+        'this machine is too busy to measure on; try again later or with more rounds')
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #ee3d44c2
 def speedups(
@@ -136,22 +130,13 @@ def count_work(step, batch):
     with CountOps() as ops, CountLists() as lists: step(batch)
     return dict(operations=ops.n, synchronisations=ops.n_waits+lists.n, gflop=flops.get_total_flops()/1e9, memory_mb=memory/1e6)
 
-# %% ../../../nbs/lab/bench/02_measure.ipynb #6771f333
-def formula_gflop(step, batch):
-    "Arithmetic of a step by the formula of its objective, in 10⁹ operations."
-    r,(rows,max_len) = step.recipe,batch[0].shape
-    share = len(batch[3])/batch[0].numel() if r.train.unpad else 1
-    return share*r.objective.flops(r.model, rows, max_len, r.vocab.vocab_size)/1e9
-
 # %% ../../../nbs/lab/bench/02_measure.ipynb #721c9a6b
 def product_rate(m, k, o, device='cpu', dtype=torch.float32):
     "Operations a second in products of an (m, k) and a (k, o) matrix."
-    a,b = torch.randn(m, k, device=device, dtype=dtype),torch.randn(k, o, device=device, dtype=dtype)
+    a,b = (torch.randn(shape, device=device, dtype=dtype) for shape in ((m,k),(k,o)))
     n = max(1, int((2e12 if device=='cuda' else 2e10)/(2*m*k*o)))
-    def products():
-        for _ in range(n): a@b
-    a@b
-    return 2*m*k*o*n/took(products, clock_of(device))
+    c = a@b
+    return 2*m*k*o*n/took(lambda: [torch.mm(a, b, out=c) for _ in range(n)], clock_of(device))
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #fd6e2580
 def matmul_peak(recipe, device='cpu', precision='fp32'):
@@ -162,41 +147,6 @@ def matmul_peak(recipe, device='cpu', precision='fp32'):
     dtype = dict(fp32=torch.float32, bf16=torch.bfloat16)[precision]
     return max(product_rate(*shape, device, dtype) for shape in shapes)
 
-# %% ../../../nbs/lab/bench/02_measure.ipynb #d2eee3e8
-def callback_seconds(step, batch, clock=time.process_time, n=3):
-    "Seconds of a step in each callback of a `LearnerStep`, by name; the mean of `n` steps."
-    spent,learn = Counter(),step.learn
-    def timed(event):
-        for cb in handlers(learn.cbs, event):
-            start = clock()
-            cb(event)
-            spent[cb.name] += (clock()-start)/n
-    learn._call_one = timed
-    for _ in range(n): step(batch)
-    del learn._call_one
-    return dict(spent.most_common())
-
-# %% ../../../nbs/lab/bench/02_measure.ipynb #59f1832a
-def rare_seconds(step, clock=time.process_time):
-    "Seconds of a line of the log and of a checkpoint."
-    log,saver = step.learn.log_steps,step.learn.save_steps
-    every,log.every = log.every,1
-    seconds = dict(log_line=took(log.after_step, clock), checkpoint=took(saver.save, clock))
-    log.every = every
-    return seconds
-
-# %% ../../../nbs/lab/bench/02_measure.ipynb #b21dda62
-def fastai_cost(step, batch, times, clock=time.process_time):
-    "What callbacks, log and checkpoints add to a step, as shares of it; `times` are those of all variants."
-    lean,inside = 'fused optimizer (lean)',pd.Series(times["lean, in fastai's Learner"])
-    bare = pd.Series(times[lean]) if lean in times else inside
-    callbacks,rare = callback_seconds(step, batch, clock),rare_seconds(step, clock)
-    more = sum(s for k,s in callbacks.items() if k not in ('mask_tokens','clip_grads'))
-    seldom = rare['log_line']/step.recipe.train.log_every+rare['checkpoint']/step.recipe.train.save_every
-    difference = (inside/bare-1).agg(dict(median='median', low='min', high='max')).to_dict() if lean in times else {}
-    return dict(callbacks=more/bare.median(), log_and_checkpoints=seldom/bare.median(), difference=difference,
-        seconds={**callbacks, **rare})
-
 # %% ../../../nbs/lab/bench/02_measure.ipynb #2551fb9b
 def typical_batch(examples, recipe, device='cpu', n=21):
     "The batch with the median number of tokens among the first `n`: ids, lens, n_a, indices of real tokens."
@@ -206,74 +156,21 @@ def typical_batch(examples, recipe, device='cpu', n=21):
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #6299ca85
 def bench_steps(recipe, tok, rows, run, device='cpu', rounds=5, n=1):
-    "Measure all variants, `n` steps in a turn: tables as records, and what they rest on."
+    "Measure all variants, `n` steps in a turn: table as records, and what it rests on."
     vs,batch,clock = variants_of(recipe, device),typical_batch(rows[0], recipe, device),clock_of(device)
-    reference,compiled = next(iter(vs)),[k for k,v in vs.items() if v.changes.get('compile')]
-    equal = check_equal(vs, recipe, tok, rows, batch, device)
-    precisions = [v.changes.get('precision', 'fp32') for v in vs.values()]
-    before = {p:matmul_peak(recipe, device, p) for p in set(precisions)}
-    def step_of(v, **changes): return make_step(replace(v, changes={**v.changes, **changes}), recipe, tok, rows, run, device)
-    counts = pd.DataFrame({k:count_work(step_of(v, compile=False), batch) for k,v in vs.items()}).T
-    steps = {k:step_of(v) for k,v in vs.items()}
-    for k in compiled: counts.loc[k,'gflop'] = formula_gflop(steps[k], batch)
+    reference,precisions = next(iter(vs)),[v.changes.get('precision', 'fp32') for v in vs.values()]
+    def step_of(v, **more): return make_step(replace(v, changes={**v.changes, **more}), recipe, tok, rows, run, device)
     def turn(step): return [step(batch) for _ in range(n)]
-    times = pd.DataFrame(interleave({k:partial(turn, s) for k,s in steps.items()}, rounds, clock))/n
-    after = {p:matmul_peak(recipe, device, p) for p in before}
+    def peaks(): return {p:matmul_peak(recipe, device, p) for p in set(precisions)}
+    equal,before = check_equal(vs, recipe, tok, rows, batch, device),peaks()
+    counts = pd.DataFrame({k:count_work(step_of(v, compile=False), batch) for k,v in vs.items()}).T
+    times = interleave({k:partial(turn, step_of(v)) for k,v in vs.items()}, rounds, clock)
+    times,after = pd.DataFrame(times)/n,peaks()
     table = speedups(times, reference).join(counts)
     table['tokens_per_s'] = batch[1].sum().item()/table.seconds
     table['share_of_peak'] = 1e9*table.gflop/table.seconds/[max(before[p], after[p]) for p in precisions]
-    cost = fastai_cost(steps["lean, in fastai's Learner"], batch, times, clock)
-    return dict(table=table.reset_index(names='variant').to_dict('records'), refused=unsteady(times, reference), equal=equal,
-        peak_flops=dict(before=before, after=after), fastai=cost, times=times.to_dict('list'))
-
-# %% ../../../nbs/lab/bench/02_measure.ipynb #41c76694
-def bench_loader(ways, examples, bs=128, rounds=5, n=20):
-    "Millions of real tokens a second, for functions that take row numbers and load a batch: median, lowest, highest."
-    torch.manual_seed(0)
-    draws = torch.randint(min(len(examples), 20*bs), (n,bs)).numpy()
-    n_tokens = sum((examples.offsets[d+1]-examples.offsets[d]).sum().item() for d in draws)
-    times = interleave({k:lambda load=load: [load(d) for d in draws] for k,load in ways.items()}, rounds)
-    speed = n_tokens/1e6/pd.DataFrame(times)
-    return pd.DataFrame(dict(tokens_per_s=speed.median(), low=speed.min(), high=speed.max())).round(3)
-
-# %% ../../../nbs/lab/bench/02_measure.ipynb #b1a365be
-def bench_tokenizer(tok, texts, rounds=5):
-    "Median megabytes of text a second, for both ways."
-    lines = [line for text in texts for line in text.split('\n') if line.strip()]
-    megabytes,library = sum(len(line.encode(errors='replace')) for line in lines)/1e6,tok.backend_tokenizer
-    ways = {'library alone':lambda: [e.ids for e in library.encode_batch_fast(lines, add_special_tokens=False)]}
-    ways['line_encoder'] = partial(line_encoder(tok), lines)
-    return (megabytes/pd.DataFrame(interleave(ways, rounds))).median().to_dict()
-
-# %% ../../../nbs/lab/bench/02_measure.ipynb #2264fc42
-def bench_sampler(recipe, device='cpu', rounds=5):
-    "Median seconds in which each sampler draws the replacements of one batch."
-    slots = n_slots(recipe.packing.max_len, recipe.objective.mask.mask_prob)
-    shape = (recipe.train.bs,slots,recipe.vocab.vocab_size)
-    logits = torch.randn(shape, device=device)
-    targets = torch.zeros(shape[:2], dtype=torch.long, device=device)
-    ways = {k:partial(f, logits, logits.softmax(-1), targets) for k,f in samplers.items()}
-    with torch.no_grad(): return pd.DataFrame(interleave(ways, rounds, clock_of(device))).median().to_dict()
-
-# %% ../../../nbs/lab/bench/02_measure.ipynb #1e0a3aa8
-def bench_dropout(recipe, device='cpu', rounds=5):
-    "Median seconds in which each way drops and adds the hidden states of one batch, forward and backward."
-    shape = recipe.train.bs,recipe.packing.max_len,recipe.model.hidden_size
-    x,h,grad = (torch.randn(shape, device=device) for _ in range(3))
-    inputs,dropout = (x.requires_grad_(),h.requires_grad_()),torch.nn.Dropout(recipe.model.dropout)
-    ways = {"PyTorch's":lambda: dropout(x)+h, '16 random bits':lambda: add_dropped(x, h, dropout)}
-    turns = {k:lambda way=way: torch.autograd.grad(way(), inputs, grad) for k,way in ways.items()}
-    return pd.DataFrame(interleave(turns, rounds, clock_of(device))).median().to_dict()
-
-# %% ../../../nbs/lab/bench/02_measure.ipynb #7c0f3af2
-def machine(device='cpu'):
-    "The machine, its threads and its load."
-    gpu = dict(gpu=torch.cuda.get_device_name(), cuda=torch.version.cuda) if device=='cuda' else {}
-    info = Path('/proc/cpuinfo')
-    name = re.search('model name.*: (.*)', info.read_text()) if info.exists() else None
-    cpu = dict(processor=name[1] if name else platform.machine(), instructions=torch.backends.cpu.get_cpu_capability())
-    load = [round(l, 2) for l in os.getloadavg()]
-    return dict(device=device, **gpu, **cpu, cores=os.cpu_count(), threads=torch.get_num_threads(), load=load)
+    return dict(table=table.reset_index(names='variant').to_dict('records'), times=times.to_dict('list'),
+        refused=unsteady(times, reference), equal=equal, peak_flops=dict(before=before, after=after))
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #ec3f1456
 def commit() -> str: # None outside of a git clone
@@ -288,34 +185,6 @@ def step_table(step):
     "The variants of a result of `bench_steps`, one line for each."
     table = pd.DataFrame(step['table']).set_index('variant').astype(dict(operations=int, synchronisations=int))
     return table.round(dict(seconds=4, times_as_fast=2, low=2, high=2, tokens_per_s=1, gflop=2, share_of_peak=3, memory_mb=1))
-
-# %% ../../../nbs/lab/bench/02_measure.ipynb #3fda9518
-def bench_lines(res):
-    "A result of `bench`, as paragraphs for the screen."
-    step,cost = res['step'],res['step']['fastai']
-    yield from ([f"NO CLAIM: {step['refused']}"] if step['refused'] else [])
-    yield step_table(step).to_string()
-    yield f"fastai's callbacks: {cost['callbacks']:.2%} of a step; log and checkpoints: {cost['log_and_checkpoints']:.2%}"
-    parts = dict(machine='machine', loader='loader, million real tokens a second', tokenizer='tokenizer, megabytes a second')
-    parts.update(sampler='sampler, seconds a batch', dropout='dropout after a sublayer, seconds a batch')
-    yield from (f'{words}: {res[k]}' for k,words in parts.items() if k in res)
-
-# %% ../../../nbs/lab/bench/02_measure.ipynb #0424980d
-def _measure(recipe, texts, device, rounds):
-    "All measurements of a recipe."
-    res = dict(date=time.strftime('%Y-%m-%d'), commit=commit(), versions=versions(), machine=machine(device))
-    tok = wordpiece(texts, 4096)
-    with tempfile.TemporaryDirectory() as run:
-        rows = build_examples(iterable_corpus(texts), tok, replace(recipe.packing, valid=.05), run)
-        logger.info('bench: equality, then the steps')
-        res['step'] = bench_steps(recipe, tok, rows, run, device, rounds, n=10 if device=='cuda' else 1)
-        logger.info('bench: loader, tokenizer, sampler, dropout')
-        gather = {'one gather from a memory map':lambda at: rows[0].batch(at)}
-        res['loader'] = bench_loader(gather, rows[0], min(128, len(rows[0])), rounds).to_dict('index')
-    res['tokenizer'] = bench_tokenizer(tok, texts, rounds)
-    if 'sampler' in recipe.flat(): res['sampler'] = bench_sampler(recipe, device, rounds)
-    if recipe.model.dropout: res['dropout'] = bench_dropout(recipe, device, rounds)
-    return res
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #d6b9cfe9
 def bench(
@@ -332,15 +201,22 @@ def bench(
 ) -> dict: # what is written to the file
     "Measure the speed of pre-training on this machine."
     device,rounds,out = pick_device(device),rounds or (5 if quick else 11),Path(out).expanduser()
-    recipe = make_recipe(size, objective=objective, bs=bs or (16 if device=='cpu' else None), max_len=max_len, threads=threads)
+    bs = bs or (16 if device=='cpu' else None)
+    recipe = make_recipe(size, objective=objective, bs=bs, max_len=max_len, threads=threads)
     if out.is_dir(): raise ValueError(f"out={str(out)!r} is a folder: name a file such as results/bench.json")
     texts = sample_texts(get_corpus(corpus), 2_000_000 if quick else 10_000_000)
-    before = torch.get_num_threads()
+    tok,packing,before = wordpiece(texts, 4096),replace(recipe.packing, valid=.05),torch.get_num_threads()
     torch.set_num_threads(threads)
-    try: res = _measure(recipe, texts, device, rounds)
+    try:
+        with tempfile.TemporaryDirectory() as run:
+            rows = build_examples(iterable_corpus(texts), tok, packing, run)
+            step = bench_steps(recipe, tok, rows, run, device, rounds, n=10 if device=='cuda' else 1)
+            about = dict(commit=commit(), versions=versions(), machine=dict(machine(), device=device))
     finally: torch.set_num_threads(before)
-    res['settings'] = dict(size=size, quick=quick, rounds=rounds, recipe=recipe.flat())
-    logger.info('\n'.join(bench_lines(res)))
+    settings = dict(size=size, quick=quick, rounds=rounds, recipe=recipe.flat())
+    res = dict(date=time.strftime('%Y-%m-%d'), **about, step=step, settings=settings)
+    if step['refused']: logger.info(f"NO CLAIM: {step['refused']}")
+    logger.info(f"{step_table(step).to_string()}\nmachine: {about['machine']}")
     out.parent.mkdir(parents=True, exist_ok=True)
     atomic_file(out, json.dumps(res, indent=1))
     return res

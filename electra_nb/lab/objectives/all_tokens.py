@@ -17,9 +17,8 @@ from ...model.towers import ModelConfig, tower_configs
 from ...objectives.contract import Curve, Panel, encoder_flops, verdict_flops, vocabulary_flops, weighted_mean
 from ...objectives.masking import n_slots
 from ...objectives.mlm import guess_rows
-from .replace_mlm import ReplaceEval, ReplaceLoss, ReplaceMLM, copy_sums, main_panels
+from .replace_mlm import ReplaceEval, ReplaceLoss, ReplaceMLM, ReplaceModel, copy_sums, main_panels
 from ...objectives.evaluation import label_counts, logit_bins, roc_area
-from ...objectives.sampling import SampledModel
 from functools import partial
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -112,19 +111,8 @@ def to_rows(x, unpad=None): return x.flatten(0, 1) if unpad is None else unpad.u
 def from_rows(x, sizes, unpad=None): return x.unflatten(0, sizes) if unpad is None else unpad.pad(x) # and back; `sizes` is (bs, sl)
 
 # %% ../../../nbs/lab/objectives/03_all_tokens.ipynb #480d84aa
-class AllTokensModel(SampledModel):
-    "A generator, and a model that predicts every token of the text that it has corrupted."
-    encoder = 'encoder'
-    def __init__(self,
-        generator:PreTrainedModel,
-        encoder:PreTrainedModel, # from `copy_tower`
-    ):
-        super().__init__(generator)
-        self.tower = encoder
-
-    @property
-    def parts(self): return dict(generator=self.generator, encoder=self.tower)
-
+class AllTokensModel(ReplaceModel):
+    "A generator, and a model (from `copy_tower`) that predicts every token of the text that it has corrupted."
     def step(self, ids, masked, slots, inputs) -> AllTokensOutput:
         real,_,*unpad = inputs
         proposal = self.propose(ids, masked, slots, inputs)

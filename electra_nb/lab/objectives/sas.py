@@ -70,8 +70,7 @@ class Remember(Callback):
         if not (steps and steps.last): return
         bs = accumulation.n_acc if accumulation else self.dls.train.bs
         times = steps.last*bs/len(self.dls.train.examples)
-        if times<2: logger.warning(f'the text is read {times:.1f} times, and nothing is replaced at the first reading: pass more steps, '
-            'or take another objective')
+        if times<2: logger.warning(f'the text is read {times:.1f} times, and nothing is replaced at the first reading: pass more steps')
 
     def before_batch(self):
         if not self.training: return

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['n_words', 'is_running', 'name_pairs', 'guess_text', 'as_names', 'choose_columns', 'is_no_text', 'is_empty',
-           'need_cells', 'refuse_multilabel', 'refuse_comma', 'is_score', 'find_labels', 'tell_labels', 'own_metrics',
-           'own_task', 'table_rows', 'train_scale', 'tell_lacks', 'take_column', 'table_task']
+           'need_cells', 'refuse_multilabel', 'refuse_comma', 'is_score', 'find_labels', 'tell_labels', 'own_task',
+           'table_rows', 'tell_lacks', 'table_task']
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #f40cb5c5
 import numpy as np, pandas as pd, re, regex
@@ -176,26 +176,15 @@ def tell_labels(classes:tuple, name:str) -> None: # `name` is for the message
     seen = {}
     for c in classes: seen.setdefault(seen_label(c), []).append(c)
     for same in (s for s in seen.values() if len(s)>1):
-        logger.warning(f"{name}: classes {' and '.join(map(ascii, same))} differ only in capitals, blanks or invisible signs: "
-            "write one as the other")
+        logger.warning(f"{name}: classes {' and '.join(map(ascii, same))} differ only in capitals, blanks or invisible signs")
     for c in classes:
         if c.lower() not in ('null','none','na','n/a','<na>','#n/a'): continue
         logger.info(f"{name}: the word {c!r} is read as a class, not as a missing label")
 
-# %% ../../../nbs/lab/own_data/01_labels.ipynb #e2cd7acc
+# %% ../../../nbs/lab/own_data/01_labels.ipynb #8e9ebe75
 # by the number of labels, 3 for more
 _metrics = {1:('spearman','pearson'), 2:('accuracy','f1','mcc','macro_f1'), 3:('accuracy','macro_f1','mcc')}
 
-def own_metrics(
-    n_labels:int, # 0: scores
-    metric:str=None, # the score of the task; None: the usual one
-) -> tuple: # the score first
-    "What is computed for a task of one's own."
-    known = _metrics[min(max(n_labels, 1), 3)]
-    first,*_ = score_first(metric, known, f'{n_labels} labels' if n_labels else 'scores')
-    return first,*(m for m in known[:2] if m!=first)
-
-# %% ../../../nbs/lab/own_data/01_labels.ipynb #8e9ebe75
 def own_task(
     table:Table, # of the training rows
     text:tuple, # columns of text
@@ -206,7 +195,9 @@ def own_task(
     "The row of the table of tasks."
     splits = {s:Split('', '') for s in ('train','dev')}
     epochs = 10. if len(table)<=6000 else 3.
-    metrics = own_metrics(len(classes), metric)
+    known = _metrics[min(max(len(classes), 1), 3)]
+    first,*_ = score_first(metric, known, f'{len(classes)} labels' if classes else 'scores')
+    metrics = first,*(m for m in known[:2] if m!=first)
     if classes: return Task(text, classes, label, metrics=metrics, epochs=epochs, splits=splits)
     values = pd.to_numeric(pd.Series(table.columns[label], dtype=object), errors='coerce')
     values = values[np.isfinite(values)].tolist()
@@ -228,12 +219,6 @@ def table_rows(
     kind = Classify(task)
     return (kind.any_scale if any_scale else kind).read(table)
 
-# %% ../../../nbs/lab/own_data/01_labels.ipynb #c2f4c54d
-def train_scale(task:Task, train:TextSplit) -> Task:
-    "The task with the lowest and the highest score of the training rows, if they differ."
-    if task.labels or train.labels.min()==train.labels.max(): return task
-    return replace(task, scale=(float(train.labels.min()),float(train.labels.max())))
-
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #8c18e972
 def _found(data):
     "What has been found, in words."
@@ -251,21 +236,7 @@ def tell_lacks(task:Task, splits:dict) -> None:
     if rare: logger.info(f"label {few(rare)} has one row, so none is held out")
     if other: logger.info(f"no dev row has the label {few(other)}, so how well it is found is not seen")
     if np.count_nonzero(dev)==1:
-        logger.warning(f"the dev rows hold one class ({task.labels[dev.argmax()]!r}): they cannot show whether labels are told apart; "
-            "mcc is undefined")
-
-# %% ../../../nbs/lab/own_data/01_labels.ipynb #09493710
-def take_column(
-    table:Table,
-    name:str=None, # of the column; None: none
-) -> tuple: # (its values, a table of the other columns); without a name (None, the same table)
-    "Take a column out of a table."
-    if name is None: return None,table
-    name = str(name)
-    if name not in table.columns: raise ValueError(f"{table.name}: no column group={name!r}; columns there: {', '.join(table.columns)}")
-    need_cells(table, name, 'group')
-    rest = {k:v for k,v in table.columns.items() if k!=name}
-    return table.columns[name],replace(table, columns=rest)
+        logger.warning(f"the dev rows hold one class ({task.labels[dev.argmax()]!r}): they cannot show if labels are told apart")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #d6932658
 def table_task(
@@ -285,15 +256,21 @@ def table_task(
     tables = {s:read_table(o) for s,o in dict(train=data, dev=dev, test=test).items() if o is not None}
     for t in tables.values():
         if not len(t): raise ValueError(f"{t.name} has no rows")
-    same,tables['train'] = take_column(tables['train'], group)
-    text,label = choose_columns(tables['train'], text, label)
-    task = own_task(tables['train'], text, label, find_labels(tables['train'], label, regression), metric)
+    train,same = tables['train'],None
+    if group is not None:
+        need_columns(train, [str(group)])
+        need_cells(train, str(group), 'group')
+        same = train.columns[str(group)]
+        train = replace(train, columns={k:v for k,v in train.columns.items() if k!=str(group)})
+    text,label = choose_columns(train, text, label)
+    task = own_task(train, text, label, find_labels(train, label, regression), metric)
     splits = {s:table_rows(t, task, any_scale=s!='train') for s,t in tables.items()}
     if dev is None: splits.update(split_rows(splits['train'], bool(task.labels), .1 if valid is None else valid, same))
-    task = train_scale(task, splits['train'])
+    scores = splits['train'].labels
+    if not task.labels and scores.min()<scores.max(): task = replace(task, scale=(float(scores.min()),float(scores.max())))
     if task.labels:
-        tell_labels(task.labels, tables['train'].name)
+        tell_labels(task.labels, train.name)
         tell_lacks(task, splits)
-    data = TaskData(own_name(name or tables['train'].name, known_tasks()), task, splits)
+    data = TaskData(own_name(name or train.name, known_tasks()), task, splits)
     logger.info(_found(data))
     return data

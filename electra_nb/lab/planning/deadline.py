@@ -54,12 +54,9 @@ class Deadline(Callback):
             if hasattr(cb, 'n_steps'): cb.n_steps = n
 
 # %% ../../../nbs/lab/planning/01_deadline.ipynb #747d82f4
-def end_time(
-    seconds:float, # from now
-) -> datetime: # the end of the year 9999 at most
-    "When something ends that takes so long."
-    now = datetime.now()
-    return now+timedelta(seconds=min(seconds, (datetime.max-now).total_seconds()-1))
+def end_time(seconds:float) -> datetime:
+    "When something ends that takes so long, in 3,000 years at most."
+    return datetime.now()+timedelta(seconds=min(seconds, 1e11))
 
 # %% ../../../nbs/lab/planning/01_deadline.ipynb #8d583b4c
 def too_often(

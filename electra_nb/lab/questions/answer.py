@@ -52,6 +52,8 @@ class Answer:
     def load(self, folder, dropout=0.1, attention_dropout=0.1): return load_head(folder, build_reader, dropout, attention_dropout)
     def model(self, encoder, dropout, own): return Reader(encoder, heads[own.head])
     def training_loss(self, train, own): return self.loss
+    def to_labels(self, act): return act # scores need all of an answer
+    def confused(self, rows, pred): raise ValueError("a confusion matrix needs labels; this task has answers in a context")
 
 # %% ../../../nbs/lab/questions/06_answer.ipynb #6d7254f1
 @patch
@@ -115,9 +117,6 @@ def decode(self:Answer, feats:Windows, out:tuple) -> np.ndarray: # (rows,) of `F
     act = np.empty(len(found), object)
     act[:] = found
     return act
-
-@patch
-def to_labels(self:Answer, act:np.ndarray) -> np.ndarray: return act # scores need all of an answer
 
 # %% ../../../nbs/lab/questions/06_answer.ipynb #3160a81f
 def answer_rows(found, form):
@@ -204,9 +203,6 @@ def shown(self:Answer, feats:Windows, batch:tuple, max_n:int, **columns) -> pd.D
     return pd.DataFrame(table)
 
 _colours = dict(target='#b7e4c7', prediction='#bcd7f5')
-
-@patch
-def confused(self:Answer, rows, pred): raise ValueError("a confusion matrix needs labels; this task has answers in a context")
 
 @patch
 def html(self:Answer, table:pd.DataFrame) -> str:

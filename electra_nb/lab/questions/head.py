@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['heads', 'Beam', 'HeadConfig', 'HeadChoice', 'EndGivenStart', 'AnswerHead', 'answer_losses', 'best_spans', 'Reader',
-           'KeptLoss', 'plain_twin', 'answers_config', 'folder_twin', 'reader_lines', 'head_of', 'build_reader']
+           'KeptLoss', 'plain_twin', 'folder_twin', 'reader_lines', 'head_of', 'build_reader']
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #69f7fad4
 import torch, torch.nn.functional as F
@@ -12,11 +12,10 @@ from collections import namedtuple
 from dataclasses import dataclass
 from ...core.messages import logger
 from ...glue.head import dense, encode_rows
-from ...glue.twin import as_hf
+from ...glue.twin import as_hf, encoder_alone
 from functools import cache
 from torch import Tensor, nn
-from transformers import ElectraModel, PreTrainedConfig, PreTrainedModel
-from ...model.families import families, family_of
+from transformers import ElectraModel, PreTrainedModel
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #d6a8e843
 @dataclass(frozen=True)
@@ -165,12 +164,6 @@ def plain_twin(
     return as_hf(model.electra, 'answer', w, b, num_labels=2)
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #c4fbd655
-def answers_config(cfg:PreTrainedConfig) -> PreTrainedConfig:
-    "The settings of an encoder whose head transformers does not have."
-    kind,values = f'{cfg.model_type}_answers',cfg.to_dict()
-    families.setdefault(kind, families[values.pop('model_type')])
-    return type('AnswersConfig', (type(cfg),), dict(model_type=kind))(**values)
-
 def folder_twin(
     model:Reader,
 ) -> PreTrainedModel: # the class for answers, or the encoder alone
@@ -178,9 +171,7 @@ def folder_twin(
     if model.head.cfg==heads['plain']: return plain_twin(model)
     _say_once("transformers has no class with this head, so its Auto classes refuse the folder of this model: Study.predict reads it. "
         "Fine-tune with head='plain' for a folder that they open")
-    twin = family_of(model.electra).encoder(answers_config(model.electra.config))
-    twin.load_state_dict(model.electra.state_dict())
-    return twin
+    return encoder_alone(model.electra, 'answers')
 
 @cache
 def _say_once(sentence): logger.info(sentence)

@@ -132,54 +132,51 @@ def cell_answers(value, where:str) -> tuple: # (text, first character) of each, 
         texts,starts = (list(need(value, k, (list,tuple,np.ndarray), where)) for k in ('text','answer_start'))
         if len(texts)!=len(starts): raise ValueError(f"{where}: {len(texts)} texts of answers, but {len(starts)} places")
         value = [dict(text=t, answer_start=s) for t,s in zip(texts, starts)]
-    found,value = [],[o for o in value if not is_null(o)]
-    for o in value:
-        text,start = (o,0) if isinstance(o, str) else (need(o, k, object, where) for k in ('text','answer_start'))
+    found,given = [],[o for o in value if not is_null(o)]
+    for i,o in enumerate(given):
+        at,bare = f'{where}.answers[{i}]',isinstance(o, str)
+        text = o if bare else need(o, 'text', object, at)
         if is_null(text) or text=='': continue
-        if not (isinstance(text, str) and text.strip()): raise ValueError(f"{where}: the answer {text!r:.60} is no text")
-        if not (isinstance(start, Real) and start==start):
-            raise ValueError(f"{where}: the place of an answer is {start!r:.60}, a number of a character was expected")
-        found.append((text,None if isinstance(o, str) else int(start)))
-    return found,len(value)-len(found)
+        start = None if bare else need(o, 'answer_start', object, at)
+        if not (bare or isinstance(start, Real) and start==start):
+            raise ValueError(f"{at}: the place of an answer is {start!r:.60}, a number of a character was expected")
+        found.append((need_text(dict(text=text), 'text', at),start if bare else int(start)))
+    return found,len(given)-len(found)
 
-# %% ../../../nbs/lab/questions/02_rows.ipynb #41efd9f3
-def _hub_table(found, name): # `found`: (place, id, question, context, cell of answers; None: unknown)
+# %% ../../../nbs/lab/questions/02_rows.ipynb #6d619664
+def _hub_table(found, name): # `found`: (place, id, question, context, cell of answers or None, whether there is no answer or None)
     "A table in the form of the hub."
     if not found: raise ValueError(f"{name} has no questions")
     where,*columns = map(list, zip(*found))
-    table = dict(zip(('id','question','context','answers'), columns))
+    table = dict(zip(('id','question','context','answers','is_impossible'), columns))
     n = sum(c is None for c in table['answers'])
     if 0<n<len(found): raise ValueError(f"{name}: {n} of {len(found)} questions have no answers: give all, or none")
-    if n: table.pop('answers')
-    return Table(table, where, name)
+    return Table({k:table[k] for k in table if not n or k in ('id','question','context')}, where, name)
 
+def _asked(o, at, answers):
+    "What `_hub_table` wants, for the questions of an object with a context; `answers` makes their cells."
+    context = need(o, 'context', str, at)
+    for k,qa in enumerate(need(o, 'qas', list, at)):
+        where = f'{at}.qas[{k}]'
+        question = need(qa, 'question', str, where)
+        yield where,qa.get('id', qa.get('qid')),question,context,answers(qa, where),qa.get('is_impossible')
+
+# %% ../../../nbs/lab/questions/02_rows.ipynb #41efd9f3
 def _squad_answers(qa, where):
-    "The cell of the answers of a question; None where they are unknown."
-    if 'answers' not in qa: return None
-    impossible = qa.get('is_impossible') is not None and need(qa, 'is_impossible', bool, where)
-    cell = dict(text=[], answer_start=[], is_impossible=qa.get('is_impossible'))
-    for i,a in enumerate(need(qa, 'answers', list, where)):
-        at = f'{where}.answers[{i}]'
-        holds = isinstance(a, dict) and a.get('text', 0) in ('',None)
-        cell['text'].append('' if holds else need_text(a, 'text', at))
-        cell['answer_start'].append(-1 if holds else need(a, 'answer_start', int, at))
-    return dict(text=[], answer_start=[]) if impossible else cell
+    if 'answers' not in qa: return None # they are unknown
+    if qa.get('is_impossible') is not None and need(qa, 'is_impossible', bool, where): return []
+    return need(qa, 'answers', list, where)
 
 def read_squad(
     path:Path, # .json; .gz, .bz2, .xz and .zst are decompressed
-) -> Table: # columns `id`, `question`, `context` and, where they are known, `answers`
+) -> Table: # columns `id`, `question`, `context` and, where they are known, `answers` and `is_impossible`
     "Read a file in SQuAD's format."
     name,found = path.name,[]
     try: content = json.loads('\n'.join(read_lines(path, cut_long=False)))
     except (ValueError,RecursionError) as e: raise ValueError(f"{name}: broken JSON ({e})") from None
     for i,article in enumerate(need(content, 'data', list, name)):
         for j,p in enumerate(need(article, 'paragraphs', list, f'{name}: data[{i}]')):
-            at = f'{name}: data[{i}].paragraphs[{j}]'
-            context = need_text(p, 'context', at)
-            for k,qa in enumerate(need(p, 'qas', list, at)):
-                where = f'{at}.qas[{k}]'
-                question = need_text(qa, 'question', where)
-                found.append((where, qa.get('id'), question, context, _squad_answers(qa, where)))
+            found += _asked(p, f'{name}: data[{i}].paragraphs[{j}]', _squad_answers)
     return _hub_table(found, name)
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #2270bce5
@@ -205,10 +202,7 @@ def mrqa_table(
     for where,context,qas in zip(table.locations, columns['context'], columns['qas']):
         if context is None and qas is None: continue # the header
         line = {k:v for k,v in dict(context=context, qas=qas).items() if v is not None}
-        need_text(line, 'context', where)
-        for k,qa in enumerate(need(line, 'qas', list, where)):
-            at = f'{where}: qas[{k}]'
-            found.append((at, qa.get('qid'), need(qa, 'question', str, at), context, _mrqa_answers(qa, at)))
+        found += _asked(line, where, _mrqa_answers)
     return _hub_table(found, table.name)
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #dd7e76b0
@@ -257,6 +251,7 @@ def question_rows(
     if 'qas' in map(str.lower, table.columns): table = mrqa_table(table)
     names,rows,lost,seen = question_columns(table),[],{},Counter()
     n_searched,n_empty,denied = 0,0,None
+    impossible = table.columns.get('is_impossible', [None]*len(table))
     need_columns(table, [names.get(c, c) for c in ('question','context')])
     for i,where in enumerate(table.locations):
         key,question,context,cell = _row(table, names, i)
@@ -269,7 +264,7 @@ def question_rows(
         rows.append((question, context, accepted or [t for t,_ in answers], span, key))
         n_searched += bool(searched and span)
         n_empty += bool(placeholders and not answers)
-        if not answers and isinstance(cell, dict) and cell.get('is_impossible') is False: denied = denied or where
+        if not answers and impossible[i] is False: denied = denied or where
     unknown = 'answer' not in names or 0<n_empty==len(rows)
     if denied and not unknown: raise ValueError(f"{denied}: no answers, but is_impossible is false")
     _tell(table.name, len(rows), lost, n_searched, seen.total()-len(seen))

@@ -10,7 +10,7 @@ __all__ = ['squad1', 'squad2', 'question_tasks', 'mrqa_task', 'question_table', 
 import numpy as np, re, string
 from collections import Counter
 from dataclasses import replace
-from ...glue.tables import Table, read_file
+from ...glue.tables import Table, from_memory, read_file
 from ...glue.tasks import Split, Task
 from .rows import read_squad
 from pathlib import Path
@@ -40,8 +40,7 @@ def question_table(
 
 def question_hub(ds, task:Task, name:str) -> Table:
     "A `datasets.Dataset` with the columns of SQuAD on the hub; `name` is for messages."
-    columns = {c:list(ds[c]) for c in ('id','question','context','answers') if c in ds.column_names}
-    return Table(columns, [f'{name} row {i}' for i in range(len(ds))], name)
+    return from_memory(ds, name)
 
 # %% ../../../nbs/lab/questions/05_squad.ipynb #6658177f
 _punctuation = str.maketrans('', '', string.punctuation)

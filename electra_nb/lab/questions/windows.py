@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Context', 'context_of', 'place_encoder', 'is_wordpiece', 'unspaced', 'answer_tokens', 'window_starts', 'max_context',
-           'WindowConfig', 'window_target', 'Windows']
+           'WindowConfig', 'Windows']
 
 # %% ../../../nbs/lab/questions/03_windows.ipynb #4ef4d374
 import numpy as np, regex, torch
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ...glue.features import PackedRows, check_unicode
 from .rows import find_words, word_range, QuestionRows
 from ...text.tokenizer import text_backend
+from fastcore.basics import chunked
 from functools import lru_cache
 from itertools import repeat
 from transformers import PreTrainedTokenizerFast
@@ -41,13 +42,11 @@ def context_of(
 
 # %% ../../../nbs/lab/questions/03_windows.ipynb #fe758ee7
 def place_encoder(tok:PreTrainedTokenizerFast):
-    "A function from texts to encodings of `tokenizers`, which have ids and places."
+    "A function from texts to encodings of `tokenizers`, which have ids and places; they come in blocks of 256."
     backend = text_backend(tok)
-    return lambda texts: backend.encode_batch(check_unicode(texts), add_special_tokens=False)
-
-def _in_blocks(encode, texts, n=256):
-    check_unicode(texts) # all of them, so that the number of a bad one is right
-    for i in range(0, len(texts), n): yield from encode(texts[i:i+n])
+    def encode(texts):
+        for some in chunked(check_unicode(texts), 256): yield from backend.encode_batch(some, add_special_tokens=False)
+    return encode
 
 # %% ../../../nbs/lab/questions/03_windows.ipynb #3f0a91b2
 def is_wordpiece(tok:PreTrainedTokenizerFast) -> bool: return type(tok.backend_tokenizer.model).__name__=='WordPiece'
@@ -112,17 +111,6 @@ class WindowConfig:
     max_question:int=64 # ids of a question (original code)
     ranges = dict(doc_stride='[1, inf)', max_question='[1, inf)')
 
-def window_target(
-    found:tuple, # first and last token of the answer in the context; None: no answer
-    begin:int, # first token of the window
-    n:int, # tokens of the context in the window
-    shift:int, # ids before the context in the row
-) -> tuple: # first and last position of the answer, 1 if the question has none
-    "What a window teaches."
-    if found is None: return 0,0,1
-    a,b = found
-    return (a-begin+shift,b-begin+shift,0) if begin<=a and b<begin+n else (0,0,0)
-
 # %% ../../../nbs/lab/questions/03_windows.ipynb #5224a5e7
 class Windows(PackedRows):
     "Rows of ids for questions and parts of their contexts, with targets."
@@ -137,11 +125,11 @@ class Windows(PackedRows):
             f"{cfg.max_question} ids: pass a max_len of {cfg.max_question+19} or more, or a smaller max_question")
         self.rows,self.tok,self.cfg,self.max_len = rows,tok,cfg,max_len
         encode,texts = place_encoder(tok),list(dict.fromkeys(check_unicode(rows.contexts)))
-        self.contexts = {t:context_of(t, e) for t,e in zip(texts, _in_blocks(encode, texts))}
-        questions = [e.ids for e in _in_blocks(encode, rows.questions)]
+        self.contexts = {t:context_of(t, e) for t,e in zip(texts, encode(texts))}
+        questions = [e.ids for e in encode(rows.questions)]
         self.n_cut,self.n_long = 0,sum(len(q)>cfg.max_question for q in questions) # contexts are never cut
         spans = rows.spans or [None]*len(rows)
-        alone = _in_blocks(encode, [c[slice(*(s or (0,0)))] for c,s in zip(rows.contexts, spans)]) if is_wordpiece(tok) else repeat(None)
+        alone = encode([c[slice(*(s or (0,0)))] for c,s in zip(rows.contexts, spans)]) if is_wordpiece(tok) else repeat(None)
         found = [s and answer_tokens(self.contexts[c], s, e and e.ids) for c,s,e in zip(rows.contexts, spans, alone)]
         used = [i for i,s in enumerate(spans) if not (train and rows.answers[i] and s is None)]
         windows = [w for i in used for w in self._windows(i, questions[i][:cfg.max_question], found[i])]
@@ -155,9 +143,10 @@ class Windows(PackedRows):
         room = self.max_len-shift-1
         head,sep = np.array([self.tok.cls_token_id,*question,self.tok.sep_token_id], np.int32),np.array([self.tok.sep_token_id], np.int32)
         for begin,first,limit in max_context(len(c.ids), room, self.cfg.doc_stride).tolist():
-            part = c.ids[begin:begin+room]
-            judged = first-begin+shift,limit-begin+shift
-            yield i,begin,np.concatenate([head, part, sep]),shift,judged,window_target(found, begin, len(part), shift)
+            part,move = c.ids[begin:begin+room],shift-begin # from tokens of the context to positions in the row
+            whole = found and begin<=found[0] and found[1]<begin+len(part)
+            target = (found[0]+move,found[1]+move,0) if whole else (0,0,int(found is None))
+            yield i,begin,np.concatenate([head, part, sep]),shift,(first+move,limit+move),target
 
     def batch(self,
         at, # (bs,) numbers of features

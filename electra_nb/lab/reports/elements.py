@@ -49,8 +49,7 @@ page_style = {**chart_style(ink, faint, grid, (*curves,faint,ink)), 'axes.grid':
 
 def page_colours(text:str) -> str: # SVG
     "Put variables of the page in the place of the placeholders."
-    for placeholder,name in colours.items(): text = text.replace(placeholder, f'var(--{name})')
-    return text
+    return re.sub('|'.join(colours), lambda m: f'var(--{colours[m[0]]})', text)
 
 # %% ../../../nbs/lab/reports/04_elements.ipynb #e40f0a3c
 def own_ids(

@@ -50,9 +50,7 @@ def _read_facts(path):
 
 class RunFolder:
     "What the files of a run say."
-    def __init__(self,
-        path:str, # run folder
-    ):
+    def __init__(self, path:str): # run folder
         self.path = Path(path).expanduser()
         self.name = self.path.resolve().name
         self.info = read_run_info(path)
@@ -158,38 +156,37 @@ def used_settings(run:RunFolder) -> list: # pairs of name and value
     return [(k,v) for k,v in run.settings.items() if k not in idle]
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #0ae3e530
-_shares = dict(cut_off='cut off, since it did not fit into a row', padding='padding in the rows', unk='unknown tokens, [UNK]', # chkstyle: ignore (a field after the other)
-    one_segment='rows of one segment', framed='rows that begin with [CLS] and end with [SEP]',
-    single_letters='words and pieces that are single letters',
-    different_rows='different rows', repeated_spans='spans of the text that repeat', held_out_seen='held-out spans that were trained on',
+_shares = dict(cut_off='cut off, since it did not fit into a row', padding='padding in the rows', # chkstyle: ignore
+    unk='unknown tokens, [UNK]', one_segment='rows of one segment', framed='rows that begin with [CLS] and end with [SEP]',
+    single_letters='words and pieces that are single letters', different_rows='different rows',
+    repeated_spans='spans of the text that repeat', held_out_seen='held-out spans that were trained on',
     held_out='share that is held out')
 _counts = dict(tokens='tokens of the text', epochs='how often the text is read', vocabulary='tokens of the vocabulary',
     word_order='repeated pairs of words, over shuffled text', letter_order='repeated groups of letters, over shuffled text')
 
 def text_facts(run:RunFolder) -> dict: # words -> value
     "What is known about the text."
-    def pair(name, value):
-        if name in _shares: return _shares[name],f'{value:.1%}'
-        return _counts.get(name, name.replace('_', ' ')),f'{value:,.3g}' if isinstance(value, float) else f'{value:,}'
-    return dict(pair(k, v) for k,v in run.data.items() if k not in ('device','threads'))
+    def words(k, x): return f'{x:.1%}' if k in _shares else f'{x:,.3g}' if isinstance(x, float) else f'{x:,}'
+    names = {**_shares, **_counts}
+    return {names.get(k, k.replace('_', ' ')):words(k, x) for k,x in run.data.items() if k not in ('device','threads')}
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #aee44ec7
 def run_facts(run:RunFolder) -> dict: # heading -> words -> value
     "What is known about text, time and machine."
     speeds = [line['tokens_per_s'] for line in run.train if 'tokens_per_s' in line]
-    throughput = f'{fmean(speeds):,.0f} tokens/s' if speeds else None
-    machine = {'steps':f'{run.step:,}', 'time of training':duration(run.seconds), 'throughput':throughput,
-        'tokens read':f'{run.tokens:,.0f}', 'floating-point operations':f'{run.flops:.3g}', 'device':run.data.get('device')}
+    start,speed = run.info.get('start'),f'{fmean(speeds):,.0f} tokens/s' if speeds else None
+    machine = {'began with':start.get('name') if isinstance(start, dict) else None, 'steps':f'{run.step:,}',
+        'time of training':duration(run.seconds), 'throughput':speed, 'tokens read':f'{run.tokens:,.0f}', 'floating-point operations':f'{run.flops:.3g}', 'device':run.data.get('device'), **(run.info.get('versions') or {})}
     text = {'corpus':run.corpus, **text_facts(run), 'corpus fingerprint':run.info.get('corpus_fingerprint')}
-    facts = {'Text':text, 'Time and machine':{**machine, **(run.info.get('versions') or {})}}
-    return {heading:{k:v for k,v in values.items() if v is not None} for heading,values in facts.items()}
+    return {heading:{k:v for k,v in values.items() if v is not None}
+        for heading,values in {'Text':text, 'Time and machine':machine}.items()}
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #c1a30012
 def metric_words(run:RunFolder) -> dict: # metric of the last evaluation -> words
     "What the metrics are called where people read them."
-    curves = [(c.key, f'{p.title}: {c.label}') for p in (*run.objective.panels,*probe_panels) for c in p.curves if c.kind!='train']
-    labels = {key:label for label,key in {**run.objective.headline_metrics, **probe_tiles}.items()}
-    known = {**dict(curves), **labels}
+    panels,tiles = (*run.objective.panels,*probe_panels),{**run.objective.headline_metrics, **probe_tiles}
+    known = {c.key:f'{p.title}: {c.label}' for p in panels for c in p.curves if c.kind!='train'}
+    known.update((key,label) for label,key in tiles.items())
     return {k:known.get(k, k.replace('_', ' ')) for k in run.metrics if k!='step'}
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #ee07c555

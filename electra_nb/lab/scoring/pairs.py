@@ -10,9 +10,9 @@ import math, numpy as np, os, pandas as pd
 from collections import namedtuple
 from collections.abc import Iterable
 from ...core.messages import quiet
-from .texts import json_lines
 from .tokens import token_scores, token_texts
 from .towers import Scorer, load_scorer, untrained
+from ...text.reading import read_rows
 from pathlib import Path
 from scipy.stats import norm
 from tqdm import tqdm
@@ -36,13 +36,13 @@ def _pair(row, where):
 
 # %% ../../../nbs/lab/scoring/04_pairs.ipynb #1984a410
 def read_pairs(
-    source, # .jsonl file, which may be compressed, or a list of dictionaries or of (good, bad)
+    source, # file of rows such as .jsonl, which may be compressed, or a list of dictionaries or of (good, bad)
 ) -> list: # of `Pair`
     "Pairs from a file or from Python."
     if isinstance(source, (str,os.PathLike)):
         path = Path(source).expanduser()
         if not path.is_file(): raise FileNotFoundError(f"no file of pairs {str(source)!r}")
-        rows = json_lines(path, path.name)
+        rows = ((f'{path.name}{at}',row) for at,row in read_rows(path))
     elif not isinstance(source, Iterable): raise ValueError(f"pairs={source!r}: a file of pairs or a list of them is needed")
     else: rows = ((f'pair {i}',row) for i,row in enumerate(source, 1))
     pairs = [_pair(row, where) for where,row in rows]

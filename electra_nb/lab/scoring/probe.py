@@ -52,21 +52,15 @@ def swapped_pairs(
     return [p for p,a,b in zip(pairs, good, bad) if p.bad and not np.array_equal(a.ids, b.ids)]
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #98b4ba19
-def _judged(a, b):
-    "The positions to judge in each of two rows: those that differ, or all."
-    if len(a)!=len(b): return [[*range(len(a))],[*range(len(b))]]
-    differ = [i for i,(x,y) in enumerate(zip(a, b)) if x!=y]
-    return [differ,differ]
-
 def pair_rows(
     pairs:list, # of `Pair`
     tok, # tokenizer
     size:int, # ids that are read, without [CLS] and [SEP]
-) -> tuple: # rows of ids, two a pair; positions that differ, or all of them
+) -> tuple: # rows of ids, two a pair; positions that differ, or all of them where the lengths do
     "Pairs as rows, tokenized once for a whole run."
-    texts = token_texts(tok, [s for p in pairs for s in (p.good,p.bad)])
-    rows = [t.ids[:size] for t in texts]
-    return rows,[at for a,b in zip(rows[::2], rows[1::2]) for at in _judged(a, b)]
+    rows = [t.ids[:size] for t in token_texts(tok, [s for p in pairs for s in (p.good,p.bad)])]
+    def judged(a, b): return [np.flatnonzero(a!=b).tolist()]*2 if len(a)==len(b) else [[*range(len(r))] for r in (a,b)]
+    return rows,[at for a,b in zip(rows[::2], rows[1::2]) for at in judged(a, b)]
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #58dcca42
 def pair_accuracy(

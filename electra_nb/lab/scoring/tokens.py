@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Window', 'by_energy', 'check_texts', 'TokenText', 'token_texts', 'windows', 'length_batches', 'padded', 'eval_mode',
-           'of_verdicts', 'by_discriminator', 'unlikeliness', 'gap_scores', 'by_generator', 'of_energies', 'read_rows',
+           'of_verdicts', 'by_discriminator', 'unlikeliness', 'by_generator', 'of_energies', 'read_rows',
            'token_scores']
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #a066f642
@@ -17,6 +17,7 @@ from ...model.families import mlm_logits, rtd_logits
 from ...text.tokenizer import text_backend
 from functools import partial
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #0c1cc2e7
@@ -26,8 +27,8 @@ def check_texts(
     "Refuse what is no text."
     for i,text in enumerate(texts):
         if not isinstance(text, str): raise ValueError(f"text {i} is {repr(text)[:40]}, of type {type(text).__name__}: a string is needed")
-        if not any('\ud800'<=c<='\udfff' for c in text): continue
-        raise ValueError(f"text {i} holds half a character ({text[:40]!r}): read the file as UTF-8, or leave the character out")
+        if any('\ud800'<=c<='\udfff' for c in text): raise ValueError(f"text {i} holds half a character ({text[:40]!r}): "
+            "read the file as UTF-8, or leave the character out")
     return texts
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #a47f716a
@@ -81,13 +82,11 @@ def length_batches(
     max_tokens:int=2**14, # in a batch, padding included
 ) -> list: # lists of row numbers
     "Rows of similar length in one batch, the longest first."
-    batches,room = [],0
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if not room:
-            room = max(1, max_tokens//max(1, lengths[i])) # rows as wide as this one
-            batches.append([])
-        batches[-1].append(i)
-        room -= 1
+    order,batches = sorted(range(len(lengths)), key=lambda i: -lengths[i]),[]
+    while order:
+        n = max(1, max_tokens//max(1, lengths[order[0]])) # rows as wide as the longest that is left
+        batches.append(order[:n])
+        order = order[n:]
     return batches
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #912aca17
@@ -97,17 +96,14 @@ def padded(
     device, # where the batch goes
 ) -> tuple: # ids (bs, sl), attention_mask (bs, sl) bool
     "Rows as a batch that a tower takes."
-    width = max(map(len, rows))+2
-    framed = [[tok.cls_token_id,*row,tok.sep_token_id] for row in rows]
-    ids = torch.tensor([row+[tok.pad_token_id]*(width-len(row)) for row in framed], device=device)
-    lens = torch.tensor(list(map(len, framed)), device=device)
-    return ids,torch.arange(width, device=device)<lens[:,None]
+    framed = [torch.tensor([tok.cls_token_id,*row,tok.sep_token_id]) for row in rows]
+    ids = pad_sequence(framed, batch_first=True, padding_value=tok.pad_token_id)
+    lens = torch.tensor([*map(len, framed)])
+    return ids.to(device),(torch.arange(ids.shape[1])<lens[:,None]).to(device)
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #843d674f
 @contextmanager
-def eval_mode(
-    tower, # a model
-):
+def eval_mode(tower): # a model
     "Evaluation mode without gradients, for a while."
     training = tower.training
     tower.eval()
@@ -144,22 +140,6 @@ def unlikeliness(
     d = distance/math.log(10)
     return d/(d+2)
 
-# %% ../../../nbs/lab/scoring/03_tokens.ipynb #4a857c64
-def gap_scores(
-    scorer:Scorer, # with a generator
-    rows:list, # lists of ids
-    at:list, # the position in each row that is hidden
-) -> np.ndarray: # (rows, 2) log-likelihood and error probability of the hidden tokens
-    "One batch with one gap a row."
-    device = scorer.tower.device
-    truth = torch.tensor([[row[i]] for row,i in zip(rows, at)], device=device)
-    slots = torch.tensor(at, device=device)[:,None]+1 # [CLS] stands first
-    ids,attention_mask = padded(rows, scorer.tok, device)
-    masked = ids.scatter(1, slots, scorer.tok.mask_token_id)
-    logp = mlm_logits(scorer.tower, masked, slots, attention_mask)[:,0].float().log_softmax(-1)
-    own = logp.gather(1, truth)[:,0]
-    return torch.stack([own,unlikeliness(logp.max(1).values-own)], 1).double().cpu().numpy()
-
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #2350786e
 def by_generator(
     scorer:Scorer, # with a generator
@@ -167,11 +147,16 @@ def by_generator(
     judged:list, # positions in each row that are wanted
 ) -> list: # for each row a (2, n) array: log-likelihood and error probability of the wanted tokens
     "One pass for every wanted token."
-    out = [np.zeros((2,len(at))) for at in judged]
+    out,device = [np.zeros((2,len(at))) for at in judged],scorer.tower.device
     asked = [(i,k,at) for i,places in enumerate(judged) for k,at in enumerate(places)]
     for batch in length_batches([len(rows[i])+2 for i,_,_ in asked]):
         some = [asked[b] for b in batch]
-        scores = gap_scores(scorer, [rows[i] for i,_,_ in some], [at for *_,at in some])
+        ids,attention_mask = padded([rows[i] for i,_,_ in some], scorer.tok, device)
+        slots = torch.tensor([at for *_,at in some], device=device)[:,None]+1 # [CLS] stands first
+        masked = ids.scatter(1, slots, scorer.tok.mask_token_id)
+        logp = mlm_logits(scorer.tower, masked, slots, attention_mask)[:,0].float().log_softmax(-1)
+        own = logp.gather(1, ids.gather(1, slots))[:,0]
+        scores = torch.stack([own,unlikeliness(logp.max(1).values-own)], 1).double().cpu().numpy()
         for (i,k,_),pair in zip(some, scores): out[i][:,k] = pair
     return out
 

@@ -48,15 +48,6 @@ def layer_forward(
     return add_and_norm(layer.output, layer.intermediate(h), h)
 
 # %% ../../../nbs/lab/speed/03_forward.ipynb #99ceb2b5
-def _states(electra, ids, attention_mask, token_type_ids, unpad):
-    "The embeddings and the output of every layer, without padding where it is left out."
-    if unpad is None: h = embed(electra, ids, token_type_ids)
-    else:
-        flat = (None if x is None else unpad.unpad(x)[None] for x in (ids,token_type_ids))
-        h = embed(electra, *flat, unpad.indices[None]%ids.shape[1])[0]
-    bias = None if attention_mask is None else attention_bias(attention_mask, h.dtype)
-    return run_layers(electra, h, layer_forward, bias, unpad)
-
 def encode(
     electra:nn.Module, # `ElectraModel`
     ids:Tensor, # (bs, sl) token ids
@@ -66,8 +57,12 @@ def encode(
     output_hidden_states:bool=False, # return the embeddings and the output of every layer
 ) -> Tensor: # (bs, sl, d) hidden states of the last layer, without meaning at padding; or a list of them
     "Hidden states of a batch."
-    states = _states(electra, ids, attention_mask, token_type_ids, unpad)
-    if not output_hidden_states: states = states[-1:]
+    if unpad is None: h = embed(electra, ids, token_type_ids)
+    else:
+        flat = (None if x is None else unpad.unpad(x)[None] for x in (ids,token_type_ids))
+        h = embed(electra, *flat, unpad.indices[None]%ids.shape[1])[0]
+    bias = None if attention_mask is None else attention_bias(attention_mask, h.dtype)
+    states = run_layers(electra, h, layer_forward, bias, unpad)[0 if output_hidden_states else -1:]
     if unpad is not None: states = [unpad.pad(s) for s in states]
     return states if output_hidden_states else states[0]
 

@@ -229,6 +229,7 @@ class SeveralProcesses(OneProcess):
 
     def device(self, device=None):
         rank,n = rank_and_world_size()
+        if n>1 and ':' in str(device): raise ValueError(f"device={device!r}: torchrun gives each process a GPU of its own: leave device out")
         if n==1 or device not in (None,'cuda') or not torch.cuda.is_available(): return device
         return f"cuda:{os.environ.get('LOCAL_RANK', rank)}"
 

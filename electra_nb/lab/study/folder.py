@@ -8,11 +8,12 @@ __all__ = ['open_study', 'append_line', 'read_ledger', 'check_rows', 'run_name',
            'prune_models']
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #9bcbb954
-import json, math, numpy as np, os, pandas as pd, shutil
+import json, numpy as np, os, pandas as pd, shutil
 from copy import deepcopy
 from dataclasses import asdict
 from ...core.files import atomic_file, explain_oserror, read_json, read_objects
 from ..kinds import kind_of
+from ..reports.elements import render
 from ...glue.tasks import Task, TaskData
 from ...glue.learner import settings_from
 from ...text.tokenizer import text_backend
@@ -33,25 +34,19 @@ def open_study(
     "Take a folder for a study, new or to be continued, or refuse it."
     path,identity = out/'study.json',json.loads(json.dumps(identity))
     if out.exists() and not out.is_dir(): raise ValueError(f"out={str(out)!r} is a file: name a folder")
-    if path.exists():
-        known = read_json(path)
-        there,asked = _flat(known),_flat(identity)
-        diff = [f'{k}: there {there[k]!r}, asked for {asked[k]!r}' for k in there if k in asked and there[k]!=asked[k]]
-        if diff: raise ValueError(f"{out} holds a study of another kind; pass another out=. Differences:\n  "+'\n  '.join(diff))
-        more = {**identity, **known, 'recipe':{**identity.get('recipe', {}), **known.get('recipe', {})}} # of another kind of tasks
-        if write and more!=known: atomic_file(path, json.dumps(more, indent=1))
-    elif out.exists() and any(p.name[0]!='.' for p in out.iterdir()):
+    if not path.exists() and out.exists() and any(p.name[0]!='.' for p in out.iterdir()):
         raise ValueError(f"out={str(out)!r} has other things in it and is no study: name a new or empty folder")
-    elif write:
-        out.mkdir(parents=True, exist_ok=True)
-        atomic_file(path, json.dumps(identity, indent=1))
+    known = read_json(path) if path.exists() else {}
+    there,asked = _flat(known),_flat(identity)
+    diff = [f'{k}: there {there[k]!r}, asked for {asked[k]!r}' for k in there if k in asked and there[k]!=asked[k]]
+    if diff: raise ValueError(f"{out} holds a study of another kind; pass another out=. Differences:\n  "+'\n  '.join(diff))
+    every = {**identity, **known, 'recipe':{**identity.get('recipe', {}), **known.get('recipe', {})}} # of all kinds of tasks
+    if not write or every==known: return
+    out.mkdir(parents=True, exist_ok=True)
+    atomic_file(path, json.dumps(every, indent=1))
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #1787f2d5
-def _finite(x):
-    "Replace numbers that JSON does not have."
-    if isinstance(x, dict): return {k:_finite(v) for k,v in x.items()}
-    if isinstance(x, (list,tuple)): return [_finite(v) for v in x]
-    return None if isinstance(x, float) and not math.isfinite(x) else x
+def _finite(x): return json.loads(json.dumps(x), parse_constant=lambda _: None)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #7869e5bb
 def append_line(
@@ -93,12 +88,11 @@ def check_rows(
     "Refuse other rows under the name of a task that is in the ledger."
     runs = [r for r in lines if r['task']==data.name]
     if {r['rows'] for r in runs}-{data.fingerprint()}:
-        raise ValueError(f"the ledger has runs of {data.name} on other rows, or with other labels, metrics or length, than now: "
-            "pass another out=, or the rows of before")
+        raise ValueError(f"the ledger has runs of {data.name} on other rows, or with other labels, metrics or length, "
+            "than now: pass another out=, or the rows of before")
     if any('extra_rows' in r and r['extra_rows']!=extra for r in runs):
-        raise ValueError(f"the ledger has runs of {data.name} that were scored on other test rows, or on none: pass another out= or "
-            "the test rows of before; "
-            "Study(out).evaluate(rows) scores the best model alone")
+        raise ValueError(f"the ledger has runs of {data.name} that were scored on other test rows, or on none: pass another "
+            "out= or the test rows of before; Study(out).evaluate(rows) scores the best model alone")
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #fe2cb5b2
 def run_name(task:str, start:str, seed:int) -> str:
@@ -128,9 +122,10 @@ def read_predictions(
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #1871c194
 def answer_paths(out:str, runs:list, split:str='dev') -> list:
-    "The files with the answers of runs; none if one is missing."
-    paths = [Path(out or '')/'predictions'/f"{run_name(r['task'], r['start'], r['seed'])}-{split}.tsv" for r in runs]
-    return paths if out is not None and all(p.is_file() for p in paths) else []
+    "The files with the answers of runs in the folder `out`, which may be None; none if one is missing."
+    names = [f"{run_name(r['task'], r['start'], r['seed'])}-{split}.tsv" for r in runs]
+    paths = [Path(out)/'predictions'/name for name in names] if out is not None else []
+    return paths if all(p.is_file() for p in paths) else []
 
 def run_answers(
     out:str, # folder of the study; None: there is none
@@ -138,10 +133,9 @@ def run_answers(
     split:str='dev', # rows that were answered
 ) -> tuple: # labels (n,), list of predictions (n,); None where the answers of a run are not there
     "What runs have answered."
-    paths = answer_paths(out, runs, split)
-    if not paths: return None
-    labels,preds = zip(*map(read_predictions, paths))
-    return (labels[0],list(preds)) if all(np.array_equal(labels[0], y) for y in labels) else None
+    answers = [read_predictions(p) for p in answer_paths(out, runs, split)]
+    if not answers or any(not np.array_equal(answers[0][0], y) for y,_ in answers): return None
+    return answers[0][0],[pred for _,pred in answers]
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #6add581c
 def run_sums(
@@ -182,50 +176,17 @@ def saved_tokenizer(
     return tok
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #8f67a22d
-_page = '''---
-license: unknown
-library_name: transformers
-{hub}tags: [electra, electra_nb]
----
-
-# {task}, fine-tuned from {model}
-
-A text encoder of the architecture ELECTRA (Clark et al., 2020) with a head for the task *{task}*, fine-tuned with electra_nb from {start} weights, seed {seed}. {answers}
-
-## How to use it
-
-```python
-{use}
-```
-
-## What it learned from, and how good it is
-
-Rows: {rows}. Fingerprint of the rows: `{mark}`. Licence of the rows and of the model: not stated; name both before you share it.
-
-| split | {metrics} |
-|---|{lines}
-{scores}
-
-This is the best of the runs of its study on the dev rows, so its score there is too high for new rows. Other texts than those it learned from may score lower.
-'''
-
-def _line(cells): return f"| {' | '.join(cells)} |"
-
 def model_page(
     r:dict, # line of the ledger
     task:Task,
     folder:Path, # of the model
+    rivals:list=(), # lines of methods without an encoder on the same rows (`lab.rivals`)
 ) -> str: # Markdown
     "The card of a fine-tuned model."
     kind,scores = kind_of(task),r.get('scores') or {'dev':{r.get('metric', task.metrics[0]):r['score']}}
-    metrics = list(scores['dev'])
-    def shown(x): return 'undefined' if x is None or x!=x else f'{x:.2f}'
-    rows = [_line([split,*(shown(s.get(m)) for m in metrics)]) for split,s in scores.items()]
-    return _page.format(task=r['task'], model=r.get('model', 'an encoder'), start=r['start'], seed=r['seed'],
-        hub=f'pipeline_tag: {kind.pipeline}\n' if kind.pipeline else '', mark=r.get('rows', 'unknown'),
-        answers=f"Its labels: {', '.join(kind.names[:50])}." if kind.names else '',
-        use='\n'.join(kind.use(folder, settings_from(kind, r['recipe']).own)), rows=', '.join(f'{n:,} {s}' for s,n in r.get('n', {}).items()) or 'unknown',
-        metrics=' | '.join(metrics), lines='---|'*len(metrics), scores='\n'.join(rows))
+    use = kind.use(folder, settings_from(kind, r['recipe']).own)
+    plain = any('import' in l and 'transformers' in l for l in use)
+    return render('model.md', r=r, kind=kind, scores=scores, metrics=list(scores['dev']), rivals=rivals, use='\n'.join(use), plain=plain)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #0d4293c7
 def _saved(out, lines):
@@ -241,12 +202,13 @@ def save_best(
     keep:int=1, # models to keep for a task and start
 ) -> None:
     "Save the new model if it is among the best."
-    r = lines[-1]
-    if r['seed'] not in best_seeds([*_saved(out, lines[:-1]),r], r['task'], r['start'], keep): return
-    about = dict(name=r['task'], task={**asdict(task), 'splits':{}}, seed=r['seed'], start=r['start'], score=r['score'],
-        max_len=r['recipe']['max_len'], recipe=r['recipe'])
+    *earlier,r = lines
+    if r['seed'] not in best_seeds([*_saved(out, earlier),r], r['task'], r['start'], keep): return
+    about = dict(name=r['task'], task={**asdict(task), 'splits':{}}, max_len=r['recipe']['max_len'],
+        **{k:r[k] for k in ('seed','start','score','recipe')})
     folder = out/'models'/run_name(r['task'], r['start'], r['seed'])
-    files = {'task.json':json.dumps(_finite(about), indent=1), 'README.md':model_page(r, task, folder)}
+    rivals = [l for l in read_ledger(out/'rivals.jsonl') if l['task']==r['task']]
+    files = {'task.json':json.dumps(_finite(about), indent=1), 'README.md':model_page(r, task, folder, rivals)}
     kind_of(task).save(model, folder, saved_tokenizer(tok, about['max_len']), files)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #1699e3f1

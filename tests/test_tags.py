@@ -1,0 +1,58 @@
+"The wide tagger: its folder, its card, its settings, and that it learns what the linear head cannot."
+import pytest, torch
+
+from electra_nb.glue.kinds import kind_of
+from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, flat_settings, task_features, task_learner
+from electra_nb.glue.tables import from_memory
+from electra_nb.lab.kinds import own_tag_task
+from electra_nb.lab.study.folder import model_page
+from electra_nb.model.towers import get_models, sizes
+from electra_nb.text.tokenizer import tiny_tokenizer
+from transformers import AutoModel, AutoModelForTokenClassification, ElectraConfig, ElectraModel
+
+def cased(n):
+    "Names are written with capitals, and nothing else tells them; a name of two words goes on with `I`."
+    said = [w.split() for w in ('fish Fish boats','Fish Boats fish','boats fish Boats','Boats Fish Boats')]
+    def tags(ws): return [('O' if w.islower() else 'I-X' if i and ws[i-1][0].isupper() else 'B-X') for i,w in enumerate(ws)]
+    return dict(words=said*n, tags=[tags(ws) for ws in said]*n)
+
+def learned(head, n_epochs=8):
+    torch.manual_seed(0)
+    tok,data = tiny_tokenizer(),own_tag_task(from_memory(cased(8), 'names'), from_memory(cased(1), 'dev'))
+    encoder = get_models(sizes['tiny'], len(tok))[1].electra
+    cfg = finetune_config(encoder.config, 'tag', bs=8, lr=2e-3, epochs=n_epochs, **({} if head is None else dict(tag_head=head)))
+    learn = task_learner(data, task_features(data, tok, cfg), encoder, cfg, seed=0)
+    fit_task(learn, cfg)
+    return data,learn,cfg,tok
+
+def test_capitals():
+    "Lower-case pieces do not tell names from other words; what the wide head sees of a word does."
+    scores = {}
+    for head in ('linear','wide'):
+        data,learn,*_ = learned(head)
+        scores[head] = kind_of(data.task).score(data.splits['dev'], dev_predictions(learn)[1])['conlleval_f1']
+    assert scores['wide']==100>scores['linear']
+
+def test_folder_and_card(tmp_path):
+    "The narrow default is the wide head. Its folder gives the same answers here, is refused by the Auto classes, and its card says so."
+    data,learn,cfg,tok = learned(None, 1)
+    kind,model = kind_of(data.task),learn.model.eval()
+    assert (cfg.own.tag_head, finetune_config(ElectraConfig(), 'tag').own.tag_head)==('wide','linear')
+    kind.save(model, tmp_path/'names', tok, {})
+    *batch,_ = learn.dls.valid.examples.batch([0,1])
+    with torch.no_grad(): assert torch.equal(kind.load(tmp_path/'names').eval()(*batch), model(*batch))
+    for cls in (AutoModel,AutoModelForTokenClassification):
+        with pytest.raises(ValueError, match='electra_tags'): cls.from_pretrained(tmp_path/'names')
+    opened = ElectraModel.from_pretrained(tmp_path/'names').state_dict()
+    assert all(torch.equal(v, opened[k]) for k,v in model.electra.state_dict().items())
+    with pytest.raises(ValueError, match="tag_head='linear'"): kind.hf_model(model)
+    line = dict(task='names', start='pretrained', seed=0, score=1., recipe=flat_settings(cfg))
+    assert 'no class with this head' in model_page(line, data.task, tmp_path/'names')
+    assert 'no class with this head' not in model_page(dict(line, recipe=dict(line['recipe'], tag_head='linear')), data.task, tmp_path/'names')
+
+def test_class_weights_are_refused():
+    "The loss of whole sentences has no weights of words."
+    tok,data = tiny_tokenizer(),own_tag_task(from_memory(cased(8), 'names'), from_memory(cased(1), 'dev'))
+    encoder = get_models(sizes['tiny'], len(tok))[1].electra
+    cfg = finetune_config(encoder.config, 'tag', class_weights='balanced')
+    with pytest.raises(ValueError, match="pass tag_head='linear'"): task_learner(data, task_features(data, tok, cfg), encoder, cfg)
