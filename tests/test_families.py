@@ -9,8 +9,9 @@ from electra_nb.glue.learner import finetune_config, layer_factors, layer_groups
 from electra_nb.glue.twin import load_classifier, save_classifier, to_hf
 from electra_nb.lab.questions.head import Reader, folder_twin, heads, plain_twin
 from electra_nb.lab.tags.tagger import Tagger, tagger_twin
+from electra_nb.lab.tags.wide import WideTagger, wide_folder
 from electra_nb.model.families import encode, families, mlm_logits, rtd_logits, tie_towers
-from electra_nb.model.hf import load_models, load_tower, read_config, save_models
+from electra_nb.model.hf import load_models, load_tower, save_models
 from electra_nb.model.towers import ModelConfig, get_models
 from electra_nb.objectives.table import objectives
 from electra_nb.recipe import make_recipe
@@ -62,28 +63,30 @@ def test_resumed(home, whole, family):
     gen,disc = learn.model.generator,learn.model.discriminator
     assert gen.get_output_embeddings().weight is gen.get_input_embeddings().weight is disc.get_input_embeddings().weight
 
-@pytest.mark.parametrize('family', names)
-def test_folders(home, whole, family):
+def test_folders(home, whole):
     "Both folders load with transformers' Auto classes in a process without this project, and give the logits of training."
-    folder,gen,disc = home/f'{family}-whole',whole(family).model.generator.eval(),whole(family).model.discriminator.eval()
+    for family in names: whole(family)
     code = '''import sys, json, torch
 from transformers import AutoModelForMaskedLM as M, AutoModelForTokenClassification as T
-ids = torch.tensor(json.loads(sys.argv[2]))
-out = []
-for cls,name in ((M,'generator'),(T,'discriminator')):
-    model,info = cls.from_pretrained(f'{sys.argv[1]}/{name}', output_loading_info=True)
-    assert not any(info[k] for k in ('missing_keys','unexpected_keys','mismatched_keys')), info
-    out.append(model.eval()(ids, attention_mask=(ids>0).long()).logits.tolist())
+ids = torch.tensor(json.loads(sys.argv[1]))
+found = []
+for folder in sys.argv[2:]:
+    for cls,name in ((M,'generator'),(T,'discriminator')):
+        model,info = cls.from_pretrained(f'{folder}/{name}', output_loading_info=True)
+        assert not any(info[k] for k in ('missing_keys','unexpected_keys','mismatched_keys')), info
+        found.append(model.eval()(ids, attention_mask=(ids>0).long()).logits.tolist())
 assert not any(k.startswith('electra_nb') for k in sys.modules)
-print(json.dumps(out))'''
-    done = subprocess.run([sys.executable, '-c', code, str(folder), json.dumps(ids.tolist())], capture_output=True, text=True, check=True)
-    words,verdicts = map(torch.tensor, json.loads(done.stdout.splitlines()[-1]))
-    verdicts = verdicts[...,0] if verdicts.shape[-1]==1 else verdicts[...,1]-verdicts[...,0]
-    slots = torch.tensor([[1],[2]])
-    with torch.no_grad():
-        torch.testing.assert_close(words[[0,1],[1,2]], mlm_logits(gen, ids, slots, mask)[:,0], atol=1e-5, rtol=1e-4)
-        torch.testing.assert_close(verdicts[mask], rtd_logits(disc, ids, mask)[mask], atol=1e-5, rtol=1e-4)
-    assert len(load_file(folder/'generator'/'model.safetensors'))<len(gen.state_dict()) # the tied table is there once
+print(json.dumps(found))'''
+    argv = [sys.executable, '-c', code, json.dumps(ids.tolist()), *(str(home/f'{family}-whole') for family in names)]
+    found = [torch.tensor(o) for o in json.loads(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()[-1])]
+    for family,words,verdicts in zip(names, found[::2], found[1::2]):
+        gen,disc = (whole(family).model.parts[t].eval() for t in ('generator','discriminator'))
+        verdicts = verdicts[...,0] if verdicts.shape[-1]==1 else verdicts[...,1]-verdicts[...,0]
+        with torch.no_grad():
+            at_slots = mlm_logits(gen, ids, torch.tensor([[1],[2]]), mask)[:,0]
+            torch.testing.assert_close(words[[0,1],[1,2]], at_slots, atol=1e-5, rtol=1e-4)
+            torch.testing.assert_close(verdicts[mask], rtd_logits(disc, ids, mask)[mask], atol=1e-5, rtol=1e-4)
+        assert len(load_file(home/f'{family}-whole/generator/model.safetensors'))<len(gen.state_dict()) # the tied table is there once
 
 @pytest.mark.parametrize('family', names)
 def test_scored(home, whole, family):
@@ -131,10 +134,10 @@ def test_twins(tmp_path, family):
         torch.testing.assert_close(got, tagger(ids, lens, lens, first), atol=2e-5, rtol=1e-4)
         starts = plain_twin(reader)(**hf_in).start_logits
         torch.testing.assert_close(starts[mask], reader.head.start(encode(encoder, ids, mask, ids*0))[...,0][mask], atol=2e-5, rtol=1e-4)
-    twin = folder_twin(Reader(encoder))
-    twin.save_pretrained(tmp_path/'joint')
-    assert read_config(tmp_path/'joint').model_type==encoder.config.model_type
-    with pytest.raises(ValueError, match='_answers'): AutoModelForTokenClassification.from_pretrained(tmp_path/'joint')
+    for name,twin in dict(answers=folder_twin(Reader(encoder)), tags=wide_folder(WideTagger(encoder, 4))).items():
+        twin.save_pretrained(tmp_path/name)
+        with pytest.raises(ValueError, match=f'_{name}'): AutoModelForTokenClassification.from_pretrained(tmp_path/name)
+        with torch.no_grad(): assert torch.equal(encode(load_encoder(tmp_path/name).eval(), ids, mask), encode(encoder, ids, mask))
 
 def test_pooling():
     "A family whose class reads [CLS] only has that as its default, and refuses the mean before any training."
@@ -149,13 +152,16 @@ def test_tied(tmp_path, family):
     for tie in ('embeddings','disentangled','all','none'):
         towers = get_models(replace(shape, family=family, tie=tie, generator_size=.5), len(tok))
         shared = set(towers[0].parameters()) & set(towers[1].parameters())
-        assert bool(shared)==(tie!='none')
+        assert bool(shared)==(tie in ('embeddings','all'))
         save_models(*towers, tmp_path/tie, tok)
         again = load_models(tmp_path/tie, tie)
         assert len(set(again[0].parameters()) & set(again[1].parameters()))==len(shared)
         with torch.no_grad():
             for a,b in zip(towers, again):
                 torch.testing.assert_close(encode(a.base_model.eval(), ids, mask)[mask], encode(b.base_model.eval(), ids, mask)[mask])
+            read = again[1].get_input_embeddings().weight.clone()
+            again[0].get_input_embeddings().weight += 1
+        assert torch.equal(read, again[1].get_input_embeddings().weight)==(tie=='none')
 
 def test_mixed_pairs(tmp_path):
     "Towers of two families are refused, in memory and in a folder."
@@ -229,11 +235,11 @@ def test_optimizers(home, optimizer):
     assert not all(map(torch.equal, whole.model.parameters(), usual.model.parameters()))
 
 def test_finetuned(home, whole, monkeypatch):
-    "The three kinds, by `finetune`, on files of a user."
+    "Classes and tags, by `finetune`, on files of a user."
     monkeypatch.chdir(home)
-    (home/'reviews.csv').write_text('text,label\n'+'\n'.join(f'{w} fish here,{l}' for w,l in (('good','yes'),('bad','no'))*20))
-    (home/'tags.txt').write_text('\n\n'.join('The O\nfisher B\nsells O\nfish B' for _ in range(20))+'\n')
-    for family in names:
+    (home/'reviews.csv').write_text('text,label\n'+'\n'.join(f'{w} fish {i},{l}' for i in range(20) for w,l in (('good','yes'),('bad','no'))))
+    (home/'tags.txt').write_text('\n\n'.join(f'The O\nfisher B\nsells O\n{i} O\nfish B' for i in range(20))+'\n')
+    for family in ('bert','albert','modern'):
         whole(family)
         for i,data in enumerate(('reviews.csv','tags.txt')):
             study = finetune(f'{family}-whole', data=data, runs=1, epochs=1, device='cpu', out=f'{family}-{i}', baseline=False)

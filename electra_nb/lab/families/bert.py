@@ -79,5 +79,5 @@ bert = Family(PlainBert, _heads, partial(electra_config, kind=BertConfig, n_weig
 two_labels = replace(bert, configs=partial(electra_configs, kind=BertConfig, num_labels=2)) # the head of lmtuners
 
 # %% ../../../nbs/lab/families/01_bert.ipynb #c9e6706c
-lamb = dict(optimizer='lamb', lr=6.25e-4, warmup=1/320, bias_correction=True) # You et al. (2020), for batches of 512
+lamb = dict(optimizer='lamb', lr=6.25e-4, warmup=1/320, bias_correction=True) # a guess: You et al. (2020) for batches of 512
 small_owt = change(Recipe(model=ModelConfig(family='bert_two_labels', embedding_size=256)), bs=512, steps=500_000, **lamb)
