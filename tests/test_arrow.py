@@ -63,15 +63,13 @@ def test_light():
 
 train = """import sys, torch
 from {where} import pretrain
-learn = pretrain(corpus='texts.txt', steps=30, eval_every=10, cache='cache', out=sys.argv[1], device='cpu')
+learn = pretrain(steps=30, eval_every=10, cache='cache', out=sys.argv[1], device='cpu')
 torch.save(learn.model.state_dict(), sys.argv[1]+'.pt')
 """
 
 def test_same_weights(tmp_path):
     "The book's `pretrain` trains the weights of the whole package's, which has the lab's faster step."
     import torch
-    from test_process import text
-    (tmp_path/'texts.txt').write_text(text)
     for where in ('electra_nb','electra_nb.pretraining'):
         code = train.format(where=where)
         env = {**os.environ, 'TQDM_DISABLE':'1', 'OMP_NUM_THREADS':'1', 'PYTHONPATH':os.pathsep.join([str(root), os.environ.get('PYTHONPATH', '')])}
