@@ -77,7 +77,9 @@ def read_samples(
     n:int=6, # evaluations at most, evenly spread
 ) -> list: # lines of samples.jsonl
     "Some of the samples of a run."
-    lines = [l for l in read_log(run.path/'samples.jsonl') if l.get('texts')]
+    def three(x): return isinstance(x, list) and len(x)==3 # an objective may show a text in another form
+    def whole(texts): return isinstance(texts, list) and all(three(text) and all(map(three, text)) for text in texts)
+    lines = [l for l in read_log(run.path/'samples.jsonl') if l.get('texts') and whole(l['texts'])]
     at = np.linspace(0, len(lines)-1, min(n, len(lines))).round().astype(int)
     return [lines[i] for i in at]
 
