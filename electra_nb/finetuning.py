@@ -118,7 +118,7 @@ def setting_docs() -> dict: # name -> (part, type, comment)
     return docs
 
 _shapes = dict(small=(256,12), hour=(128,4), tiny=(64,2)) # size -> width, layers
-def _shape(width, layers): return SimpleNamespace(hidden_size=width, num_hidden_layers=layers, max_position_embeddings=128)
+def _shape(width, layers): return SimpleNamespace(model_type='electra', hidden_size=width, num_hidden_layers=layers, max_position_embeddings=128)
 def _usual(shape): return {k:v for name in reversed(kinds) for k,v in flat_settings(finetune_config(shape, name)).items()}
 
 _docs = with_values(setting_docs(), {size:_usual(_shape(*o)) for size,o in _shapes.items()})

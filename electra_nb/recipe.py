@@ -78,6 +78,8 @@ def check_recipe(
 ) -> Recipe: # the same
     "Refuse settings that cannot work together."
     tower_configs(recipe.model, 100)
+    if recipe.objective.families and recipe.model.family not in recipe.objective.families:
+        raise ValueError(f"family={recipe.model.family!r}: the objective {recipe.objective_name!r} is made for {', '.join(recipe.objective.families)}")
     recipe.objective.check_model(recipe.model)
     recipe.objective.check_steps(recipe.train.steps)
     max_len,n,warmup,steps = recipe.packing.max_len,recipe.model.max_positions,recipe.optim.warmup,recipe.train.steps

@@ -11,7 +11,7 @@ A trial has as many steps as take the CPU time of 4,500 steps of `tiny`; the fir
 turns with `tiny`, and writes it beside OUT. Runs that OUT has already are left out.
 """
 import argparse, json, torch
-import modern_towers # gives the family 'modernbert'
+import electra_nb.lab.register # gives the family 'modernbert'
 import numpy as np
 from dataclasses import replace
 from electra_nb.model.hf import quiet_hf

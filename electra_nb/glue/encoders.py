@@ -10,7 +10,7 @@ __all__ = ['run_of', 'run_encoder', 'find_encoder', 'is_generator', 'not_the_enc
 import os, re, torch
 from ..model.families import family_of
 from ..model.hf import load_tower, read_config, untrusted_config
-from ..model.init import init_paper
+from ..model.towers import ModelConfig
 from ..objectives.table import objective_of
 from ..recipe import make_recipe, recipe_from_file
 from ..text.tokenizer import check_tokenizer, load_tokenizer
@@ -172,10 +172,9 @@ def random_encoder(
         size,options = recipe_from_file(found[0], dict(dropout=dropout, attention_dropout=attention_dropout))
         recipe = make_recipe(size, **options)
         built = recipe.objective.build(recipe.model, cfg.vocab_size, cfg.pad_token_id)[recipe.objective.encoder].base_model
-        if all(getattr(built.config, k)==getattr(cfg, k) for k in _shape): return built
+        if all(getattr(built.config, k, None)==getattr(cfg, k, None) for k in _shape): return built
     disc = family_of(cfg).heads['rtd'](cfg)
-    init_paper(disc)
-    disc.set_attn_implementation('sdpa')
+    family_of(cfg).initialize(disc, ModelConfig())
     return disc.base_model
 
 # %% ../../nbs/book/44_encoders.ipynb #2f129ea5

@@ -95,7 +95,10 @@ def finetune_config(
     options = {k:v for k,v in options.items() if v is not None}
     check_settings(options, [kind])
     part = kinds[kind].settings
-    narrow = part.narrow if shape.hidden_size<256 else {}
+    lacks = family_of(shape).without
+    narrow = {k:v for k,v in part.narrow.items() if (k,v) not in lacks} if shape.hidden_size<256 else {}
+    for k,v in lacks:
+        if options.get(k)==v: raise ValueError(f"{k}={v!r} cannot be saved with an encoder of type {shape.model_type!r}: leave it out")
     own = part(**{**narrow, **{k:options[k] for k in setting_names(part) if k in options}})
     general = {k:v for k,v in options.items() if k in setting_names(FinetuneConfig)}
     cfg = FinetuneConfig(**{**encoder_settings(shape), **general, 'own':own})
@@ -191,7 +194,7 @@ class SparseNorm(ClipGrads):
 def set_dropout(electra:PreTrainedModel, dropout:float, attention_dropout:float) -> PreTrainedModel:
     "The same encoder, with these dropouts."
     for name,m in electra.named_modules():
-        if isinstance(m, nn.Dropout): m.p = attention_dropout if name.endswith('attention.self.dropout') else dropout
+        if isinstance(m, nn.Dropout): m.p = attention_dropout if name.endswith(('attention.self.dropout','attention_dropout')) else dropout
     return electra
 
 # %% ../../nbs/book/49_learner.ipynb #8036463e

@@ -12,6 +12,10 @@ from .planning.clock import fit_deadline
 from .planning.plan import dry_run_of, plan
 from .watchers import Diagnose, WatchCurves, WatchPairs, WatchSamples, WatchTime, WatchTrackers, WriteCard, WriteReport
 from .speed import forward as fast_forward
+from .families.albert import albert, alectra
+from .families.bert import bert, small_owt, two_labels
+from .families.modern import modern
+from .families.optimizers import Lamb, Muon
 from .start.general import WatchGeneral
 from .start.weights import open_start
 from .objectives.disentangled import disentangle
@@ -29,9 +33,10 @@ from ..objectives.table import objectives
 from .objectives.two_stage import StageConfig, TwoStage
 from ..commands import Command
 from ..pretraining import additions, pretrain
-from ..recipe import group_titles, list_options, make_recipe, recipe_docs
+from ..recipe import group_titles, list_options, make_recipe, recipe_docs, recipes
 from .speed.compile import compile_cbs, unpad_multiple
 from .speed.processes import SeveralProcesses
+from ..training.optim import optimizers
 from ..training.loop import speed, engines, watchers # chkstyle: ignore (`watchers` grows below)
 
 # %% ../../nbs/lab/02_register.ipynb #be7e674c
@@ -51,10 +56,13 @@ objectives.update(
 ties['disentangled'] = disentangle
 families['electra'] = replace(families['electra'], forward=fast_forward.encode, mlm_logits=fast_forward.mlm_logits,
     rtd_logits=fast_forward.rtd_logits, unpad=Unpadded)
-families['electra_answers'] = families['electra_tags'] = families['electra'] # folders with heads of `lab.questions.head`, `lab.tags.wide`
+families.update(bert=bert, bert_two_labels=two_labels, albert=albert, modern=modern, modernbert=modern)
+for kind in ('electra','bert','albert','modernbert'): families[f'{kind}_answers'] = families[f'{kind}_tags'] = families[kind]
 
 # %% ../../nbs/lab/02_register.ipynb #c188ddf0
 speed.callbacks,speed.unpad = compile_cbs,unpad_multiple
+optimizers.update(lamb=Lamb, muon=Muon)
+recipes.update(small_owt=small_owt, alectra=alectra) # lmtuners
 engines.append(SeveralProcesses())
 additions.update(hours=fit_deadline, dry_run=dry_run_of, start=open_start)
 watchers += [WatchText,WatchTime,WatchGeneral,WatchSamples,WatchCurves,WatchTrackers,WriteCard,Diagnose,WriteReport,WatchPairs] # the last one has the last word

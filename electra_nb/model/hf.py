@@ -152,7 +152,8 @@ def _unexpected(model, info):
     heads_too = model.base_model is not model
     extra = [k.removeprefix(model.base_model_prefix+'.') for k in sorted(info['unexpected_keys'])]
     unused = [k for k in extra if k.startswith(family_of(model).unused)]
-    return unused,[k for k in extra if k not in unused and (heads_too or k.startswith(('embeddings','encoder')))]
+    parts = tuple(name for name,_ in model.base_model.named_children())
+    return unused,[k for k in extra if k not in unused and (heads_too or k.startswith(parts))]
 
 @cache
 def _say_once(words): logger.info(words)

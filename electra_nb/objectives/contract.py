@@ -199,6 +199,7 @@ class Objective:
     uses_mask_token:ClassVar[bool]=True # False where no [MASK] stands in the place of tokens: samples then show no gaps
     sampling_start:ClassVar[float]=0. # share of the training after which a temperature begins to fall
     waits:ClassVar[tuple]=() # towers that learn nothing at the first reading of the text (`lab.objectives.sas`)
+    families:ClassVar[tuple]=() # keys of `model.families.families` whose towers it can use; empty: all
     by_row:ClassVar[bool]=False # something is kept for every row, so one process has to read them all
     steps_of:ClassVar[Callable]=None # (tower, step, lengths) -> how many updates have trained it, where not all do (`lab.objectives.two_stage`)
 

@@ -115,7 +115,7 @@ class Adversarial(RTD):
     description,without = 'replaced-token detection with an adversarial generator',(*temperature_settings,'disallow_correct')
     losses = dict(RTD.losses, baseline_loss='baseline') # a loss of the step -> whose it is
     panels = adversarial_panels
-    model = AdversarialModel
+    model,families = AdversarialModel,('electra',)
 
     def make_loss(self): return AdversarialLoss(self.loss, self.adversarial)
 

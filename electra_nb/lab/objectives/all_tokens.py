@@ -162,6 +162,7 @@ class AllTokensMLM(ReplaceMLM):
     headline_metrics = {**ReplaceMLM.headline_metrics, 'gate: AUC':'gate_auc'}
     table = (*ReplaceMLM.table,'gate_auc') # columns of fastai's table
     head,model,loss_func,evaluation = staticmethod(copy_tower),AllTokensModel,AllTokensLoss,AllTokensEval
+    families = 'electra', # whose heads it calls
 
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
         "Matrix products of an update, forward and backward, padding included."

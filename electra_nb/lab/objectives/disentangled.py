@@ -40,5 +40,5 @@ def disentangle(
     if fresh: disc.base_model.embeddings.load_state_dict(gen.base_model.embeddings.state_dict())
     ours = dict(disc.base_model.embeddings.named_modules())
     for path,theirs in gen.base_model.embeddings.named_modules():
-        for name in list(theirs._parameters): parametrize.register_parametrization(ours[path], name, Difference(theirs, name))
+        for name,_ in [*theirs.named_parameters(recurse=False)]: parametrize.register_parametrization(ours[path], name, Difference(theirs, name))
     if hasattr(disc, 'generator_lm_head'): _tie_head(disc.generator_lm_head, disc.get_input_embeddings())

@@ -92,6 +92,7 @@ class SAS(RTD):
     "One encoder that detects its own samples of the last reading (Xu et al. 2021)."
     description,without = 'self-augmentation',(*generator_settings,'disc_tokens','final_mask_prob')
     model,waits = SASModel,('discriminator',) # towers that learn nothing at the first reading of the text
+    families = 'electra', # whose heads it calls
     by_row = True # something is kept for every row, so one process has to read them all
 
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:

@@ -9,7 +9,7 @@ __all__ = ['separate_towers', 'start_from', 'TwoStageModel', 'StageConfig', 'Sta
 import math, torch
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from ...model.families import rtd_logits
+from ...model.families import family_of, rtd_logits
 from ...model.towers import ModelConfig, tower_configs, get_models
 from ...objectives.masking import share_done, n_slots
 from ...objectives.contract import encoder_flops, verdict_flops, vocabulary_flops
@@ -28,7 +28,7 @@ def separate_towers(
     "Both towers with equal embeddings that are not shared."
     gen,disc = get_models(replace(cfg, tie='embeddings'), vocab_size, pad_id)
     gen.base_model.embeddings = deepcopy(gen.base_model.embeddings)
-    gen.generator_lm_head.weight = gen.get_input_embeddings().weight
+    gen.get_output_embeddings().weight = gen.get_input_embeddings().weight
     return gen,disc
 
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #c3b53475
@@ -38,13 +38,18 @@ def start_from(
     disc:PreTrainedModel, # its weights are changed in place
 ) -> str: # what was copied
     "Give the discriminator the weights of the generator, as far as they fit."
-    shape,own,new = ('hidden_size','num_attention_heads','intermediate_size','embedding_size'),gen.base_model,disc.base_model
-    same = all(getattr(gen.config, k)==getattr(disc.config, k) for k in shape)
-    n = min(len(own.encoder.layer), len(new.encoder.layer)) if same else 0
-    new.embeddings.load_state_dict(own.embeddings.state_dict())
-    if n and hasattr(own, 'embeddings_project'): new.embeddings_project.load_state_dict(own.embeddings_project.state_dict())
-    for old,layer in zip(own.encoder.layer[:n], new.encoder.layer): layer.load_state_dict(old.state_dict())
-    return f'embeddings and {n} of {len(new.encoder.layer)} layers'
+    shape = 'hidden_size','num_attention_heads','intermediate_size','embedding_size'
+    same = all(getattr(gen.config, k, None)==getattr(disc.config, k, None) for k in shape)
+    (below,lower),(above,upper) = (_parts(t) for t in (gen,disc))
+    n = sum(type(a) is type(b) for a,b in zip(lower, upper)) if same else 0
+    pairs = [*zip(below if same else below[:1], above),*zip(lower[:n], upper)]
+    for old,part in pairs: part.load_state_dict(old.state_dict())
+    return f'embeddings and {n} of {len(upper)} layers'
+
+def _parts(tower):
+    "Modules of the embeddings, and of the layers."
+    first,*layers = family_of(tower).blocks(tower.base_model)
+    return first,[m for part in layers for m in part]
 
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #925322a4
 class TwoStageModel(RTDModel):

@@ -150,7 +150,7 @@ class TwoTowerRTD(RTD):
     panels,summary,uses_mask_token = cloze_panels,staticmethod(partial(rtd_summary, at='of its guesses')),False
     headline_metrics = {'accuracy of guesses':'mask_accuracy', **{k:v for k,v in RTD.headline_metrics.items() if v!='mask_accuracy'}}
     meanings = dict(mask_accuracy='how often the likeliest word, by the words around, is the true one') # on the card
-    model,loss_func = ClozeModel,ClozeLoss
+    model,loss_func,families = ClozeModel,ClozeLoss,('electra',)
 
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
         "Both towers, tied and with initial values."

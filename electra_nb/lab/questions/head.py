@@ -4,20 +4,18 @@
 
 # %% auto #0
 __all__ = ['heads', 'Beam', 'HeadConfig', 'HeadChoice', 'EndGivenStart', 'AnswerHead', 'answer_losses', 'best_spans', 'Reader',
-           'KeptLoss', 'plain_twin', 'AnswersConfig', 'folder_twin', 'reader_lines', 'head_of', 'build_reader']
+           'KeptLoss', 'plain_twin', 'folder_twin', 'reader_lines', 'head_of', 'build_reader']
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #69f7fad4
 import torch, torch.nn.functional as F
 from collections import namedtuple
-from copy import deepcopy
 from dataclasses import dataclass
 from ...core.messages import logger
 from ...glue.head import dense, encode_rows
-from ...glue.twin import encoder_alone
+from ...glue.twin import as_hf, encoder_alone
 from functools import cache
 from torch import Tensor, nn
-from transformers import ElectraConfig, ElectraForQuestionAnswering, ElectraModel, PreTrainedModel
-from ...model.families import families
+from transformers import ElectraModel, PreTrainedModel
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #d6a8e843
 @dataclass(frozen=True)
@@ -156,35 +154,24 @@ class KeptLoss:
 @torch.no_grad()
 def plain_twin(
     model:Reader, # with the head 'plain'
-) -> ElectraForQuestionAnswering: # in evaluation mode
+) -> PreTrainedModel: # `ElectraForQuestionAnswering`, or that of another family, in evaluation mode
     "The same model as a class of transformers."
     if model.head.cfg!=heads['plain']:
         raise ValueError("transformers has no class with this head: its ElectraForQuestionAnswering scores starts and ends apart, and "
             "has no network for unanswerable questions. Fine-tune with head='plain' to get that class with the same answers")
-    cfg = deepcopy(model.electra.config)
-    cfg.num_labels,cfg.architectures = 2,None
-    hf = ElectraForQuestionAnswering(cfg)
-    hf.electra.load_state_dict(model.electra.state_dict())
     ends = model.head.start,model.head.end
-    hf.qa_outputs.weight.copy_(torch.cat([l.weight for l in ends]))
-    hf.qa_outputs.bias.copy_(torch.cat([l.bias for l in ends]))
-    return hf.eval()
+    w,b = (torch.cat([getattr(l, name) for l in ends]) for name in ('weight','bias'))
+    return as_hf(model.electra, 'answer', w, b, num_labels=2)
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #c4fbd655
-class AnswersConfig(ElectraConfig):
-    "The settings of an encoder whose head transformers does not have."
-    model_type = 'electra_answers'
-
-families.setdefault(AnswersConfig.model_type, families['electra'])
-
 def folder_twin(
     model:Reader,
-) -> PreTrainedModel: # `ElectraForQuestionAnswering`, or the encoder alone
+) -> PreTrainedModel: # the class for answers, or the encoder alone
     "What a folder for transformers can hold of a model."
     if model.head.cfg==heads['plain']: return plain_twin(model)
     _say_once("transformers has no class with this head, so its Auto classes refuse the folder of this model: Study.predict reads it. "
         "Fine-tune with head='plain' for a folder that they open")
-    return encoder_alone(model.electra, AnswersConfig)
+    return encoder_alone(model.electra, 'answers')
 
 @cache
 def _say_once(sentence): logger.info(sentence)

@@ -9,20 +9,19 @@ __all__ = ['heads', 'Scorer', 'objective_towers', 'folder_heads', 'run_recipe', 
 import math, os, torch
 from collections import namedtuple
 from ...core.files import read_json, verify_folder
-from ...model.hf import load_tower
-from ...model.init import init_paper
+from ...model.families import family_of
+from ...model.hf import load_tower, read_config, untrusted_config
+from ...model.towers import ModelConfig
 from ...recipe import Recipe, stored_recipe
 from ...glue.encoders import encoder_config, encoder_tokenizer, find_encoder, run_of
 from ...training.checkpoints import fork_rng
 from ...training.device import pick_device
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
-from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
+from transformers import PreTrainedConfig
 
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #1f561dad
-# way to score -> class of the tower
-heads = dict(discriminator=ElectraForPreTraining, generator=ElectraForMaskedLM, energy=ElectraForPreTraining)
-_weights = dict(discriminator='discriminator_predictions.', generator='generator_predictions.') # names of the weights of a head begin so
+heads = dict(discriminator='rtd', generator='mlm', energy='rtd') # way to score -> head of the tower, a key of `Family.heads`
 
 def objective_towers(
     objective, # of a run
@@ -42,12 +41,14 @@ def folder_heads(
     where:str, # Hugging Face folder, or a name on the hub
 ) -> list: # keys of `heads`
     "Which heads the weights of a folder have."
-    path = Path(where)/'model.safetensors'
-    if Path(where).is_dir():
-        names = _tensor_names(path) if path.is_file() else []
-        return [by for by,begin in _weights.items() if any(n.startswith(begin) for n in names)]
-    declared = ElectraConfig.get_config_dict(where)[0].get('architectures') or []
-    return [by for by in _weights if heads[by].__name__ in declared]
+    folder,ways = Path(where),('discriminator','generator')
+    if (folder/'head.safetensors').is_file(): return [] # of a fine-tuned model
+    if folder.is_dir():
+        names,begin = _tensor_names(folder/'model.safetensors'),family_of(read_config(where)).head_weights
+        return [by for by in ways if any(n.startswith(begin[heads[by]]) for n in names)]
+    found = PreTrainedConfig.get_config_dict(where)[0]
+    declared,family = found.get('architectures') or [],family_of(untrusted_config(found, where))
+    return [by for by in ways if family.heads[heads[by]].__name__ in declared]
 
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #8db19e59
 def run_recipe(
@@ -97,7 +98,7 @@ def find_tower(
     where = find_encoder(source)
     here = Path(where).is_dir()
     if here and not (Path(where)/'model.safetensors').is_file():
-        load_tower(heads[by or 'discriminator'], where) # says what is missing
+        load_tower(family_of(read_config(where)).encoder, where) # says what is missing
     found,objective = folder_heads(where),_objective(where) if here else None
     if objective and objective.energies: found = ['energy' if o=='discriminator' else o for o in found]
     elif 'discriminator' in found and objective and not objective_towers(objective)['discriminator']:
@@ -119,7 +120,7 @@ def load_scorer(
     if (Path(where)/'manifest.json').is_file() and (wrong := verify_folder(where)):
         raise ValueError(f"{where}: {wrong}. Fetch or make it again; if the change was wanted, delete manifest.json.")
     cfg,recipe = encoder_config(where),run_recipe(where)
-    tower = load_tower(heads[by], where, cfg).eval().to(pick_device(device))
+    tower = load_tower(family_of(cfg).heads[heads[by]], where, cfg).eval().to(pick_device(device))
     max_len = min(recipe.packing.max_len if recipe else math.inf, cfg.max_position_embeddings)
     return Scorer(tower, encoder_tokenizer(where), by, max_len)
 
@@ -134,7 +135,7 @@ def untrained(
     with fork_rng():
         torch.manual_seed(seed)
         tower = type(scorer.tower)(cfg)
-        init_paper(tower)
+        family_of(cfg).initialize(tower, ModelConfig())
         if recipe:
             towers = recipe.objective.build(recipe.model, cfg.vocab_size, cfg.pad_token_id)
             tower = towers[objective_towers(recipe.objective)[scorer.by]]

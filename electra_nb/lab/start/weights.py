@@ -240,6 +240,8 @@ def options(self:Start,
     "The settings of a run that begins with these weights; what contradicts them is refused."
     if size not in recipes: return options # `make_recipe` has the words for it
     known = settings(with_objective(recipes[size], options.get('objective') or recipes[size].objective_name))
+    if known['family']!='electra':
+        raise ValueError(f"size={size!r} has towers of the family {known['family']!r}, and start= makes some of 'electra': choose another size")
     generator,suggested = self.generator_settings(known, given)
     fixed,max_len = {**shape_of(self.cfg), **generator},given.get('max_len') or known['max_len']
     suggested |= dict(init='paper', tie=self.tie, max_positions=max(self.cfg.max_position_embeddings, max_len))

@@ -7,18 +7,18 @@ __all__ = ['TagConfig', 'sentence_windows', 'word_pieces', 'TagFeatures', 'Tagge
 
 # %% ../../../nbs/lab/tags/03_tagger.ipynb #9682b766
 import numpy as np, torch, torch.nn.functional as F
-from copy import deepcopy
 from dataclasses import dataclass
 from ...core.messages import logger
 from ...glue.features import PackedRows, check_unicode
 from ...glue.head import LabelConfig, dense, encode_rows
+from ...glue.twin import as_hf, named_outputs
 from .rows import TagSplit
 from ...text.tokenizer import line_encoder
 from fastcore.foundation import L
 from itertools import chain
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
-from transformers import ElectraForTokenClassification, ElectraModel, PreTrainedTokenizerFast
+from transformers import ElectraModel, PreTrainedModel, PreTrainedTokenizerFast
 
 # %% ../../../nbs/lab/tags/03_tagger.ipynb #35311b77
 @dataclass(frozen=True)
@@ -134,13 +134,9 @@ class TagLoss:
 def tagger_twin(
     model:Tagger,
     labels:tuple, # tags, in the order of their ids
-) -> ElectraForTokenClassification: # in evaluation mode
+) -> PreTrainedModel: # `ElectraForTokenClassification`, or that of another family, in evaluation mode
     "The same model as a class of transformers."
-    cfg = deepcopy(model.electra.config)
-    cfg.id2label,cfg.label2id,cfg.architectures = dict(enumerate(labels)),{l:i for i,l in enumerate(labels)},None
-    hf = ElectraForTokenClassification(cfg)
-    hf.electra.load_state_dict(model.electra.state_dict())
-    types = hf.electra.embeddings.token_type_embeddings.weight
-    types[0] = types[model.word_types]
-    hf.classifier.load_state_dict(model.head.state_dict())
-    return hf.eval()
+    hf = as_hf(model.electra, 'tag', model.head.weight, model.head.bias, **named_outputs(labels))
+    types = getattr(hf.base_model.embeddings, 'token_type_embeddings', None)
+    if types is not None: types.weight[0] = types.weight[model.word_types]
+    return hf
