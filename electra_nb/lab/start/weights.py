@@ -128,7 +128,7 @@ _wanted = ['config.json','model.safetensors','tokenizer.json','tokenizer_config.
 def fetch(
     name:str, # on the hub, as user/name
 ) -> Path: # a folder
-    "A model of the hub, from the cache of this machine or from there; no code, no pickle."
+    "A model of the hub, from the cache of this machine or from there: settings, weights and vocabulary, no code."
     nowhere = f"start={name!r}: no such folder"
     if not re.fullmatch(r'[\w-][\w.-]*(/[\w.-]+)?', name): raise FileNotFoundError(f"{nowhere}, and no name on the hub")
     try: return Path(snapshot_download(name, allow_patterns=_wanted))
