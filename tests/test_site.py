@@ -266,7 +266,7 @@ def test_search_finds_the_page(site, browser):
         howto/text_forms: csv, jsonl
         explain/speed: speed
         howto/new_objective: own objective
-        howto/new_family: ModernBERT
+        lab/families/modern: ModernBERT
         index: license'''
     wanted = {q.strip():name.strip() for name,_,queries in (line.partition(':') for line in wanted.splitlines()) for q in queries.split(',')}
     page,found = browser.new_page(),{}
