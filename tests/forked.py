@@ -94,4 +94,7 @@ if __name__=='__main__':
     for name in (*libraries,*(f'electra_nb.{m}' for m in own)): importlib.import_module(name)
     code = serve()
     sys.modules['__main__'] = main = types.ModuleType('__main__')
-    exec(compile(code, '<string>', 'exec'), vars(main))
+    try: exec(compile(code, '<string>', 'exec'), vars(main))
+    except KeyboardInterrupt: # what a shell makes of a program that ends by it
+        sys.excepthook(*sys.exc_info())
+        sys.exit(130)
