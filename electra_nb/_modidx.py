@@ -1679,7 +1679,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                   'electra_nb/lab/rivals/crf.py'),
                                            'electra_nb.lab.rivals.crf.one_hot': ( 'lab/rivals/crf.html#one_hot',
                                                                                   'electra_nb/lab/rivals/crf.py'),
-                                           'electra_nb.lab.rivals.crf.shape': ('lab/rivals/crf.html#shape', 'electra_nb/lab/rivals/crf.py'),
                                            'electra_nb.lab.rivals.crf.word_features': ( 'lab/rivals/crf.html#word_features',
                                                                                         'electra_nb/lab/rivals/crf.py')},
             'electra_nb.lab.rivals.tfidf': { 'electra_nb.lab.rivals.tfidf.fit_majority': ( 'lab/rivals/tfidf.html#fit_majority',

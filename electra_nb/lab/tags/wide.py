@@ -14,10 +14,10 @@ from ...core.messages import logger
 from ...glue.head import dense, encode_rows
 from ...glue.twin import encoder_alone
 from .tagger import TagFeatures, TagLoss
-from functools import cache
+from functools import cache, lru_cache
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
-from transformers import ElectraModel, PreTrainedModel
+from transformers import PreTrainedModel
 from zlib import crc32
 
 # %% ../../../nbs/lab/tags/04_wide.ipynb #2f3c89e9
@@ -73,8 +73,9 @@ def best_with_each(
 # %% ../../../nbs/lab/tags/04_wide.ipynb #a8a00eb2
 n_rows = 2**15 # of the table
 
+@lru_cache(maxsize=2**16)
 def word_shape(word:str) -> str:
-    "'Rome' -> 'Xx', '1,000' -> 'd,d'"
+    "The kinds of signs of a word, each run of them once: 'Rome' -> 'Xx', '1,000' -> 'd,d'"
     signs = ''.join('X' if c.isupper() else 'x' if c.isalpha() else 'd' if c.isdigit() else c for c in word)
     return re.sub(r'(.)\1+', r'\1', signs)
 
@@ -124,7 +125,7 @@ class WideHead(nn.Module):
 class WideTagger(nn.Module):
     "An encoder and the wide head on the words of a sentence."
     def __init__(self,
-        electra:ElectraModel, # the encoder
+        electra:PreTrainedModel, # the encoder
         n_out:int, # number of tags
     ):
         super().__init__()
