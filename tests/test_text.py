@@ -21,22 +21,22 @@ from electra_nb.text.corpus import iterable_corpus
 from electra_nb.text.packing import ExamplesConfig
 from electra_nb.text.tokenizer import tiny_tokenizer
 from electra_nb.core.tiny import tiny_text
-texts = [f'{d} {i}' for i in range(400) for d in tiny_text.split('\\n\\n')]
-examples.shard_blocks,examples._blocks.__defaults__ = 1,(True,2**18) # smaller blocks
+texts = [f'{d} {i}' for i in range(1500) for d in tiny_text.split('\\n\\n')]
+examples.shard_blocks = 1
 def pack(corpus, cache): return examples.build_examples(corpus, tiny_tokenizer(), ExamplesConfig(max_len=64), cache)
 corpus = iterable_corpus(texts)
 '''
 kill = '''
 def read():
     for i,d in enumerate(texts):
-        if i==2133: os.kill(os.getpid(), signal.SIGKILL)
+        if i==8000: os.kill(os.getpid(), signal.SIGKILL)
         yield d
 pack(replace(corpus, read=read), sys.argv[1])
 '''
 slow = '''
 def read():
     for i,d in enumerate(texts):
-        if i==500:
+        if i==2000:
             print('reading', flush=True)
             while not os.path.exists('go'): time.sleep(.05)
         yield d

@@ -164,7 +164,7 @@ def log_means(self:LogSteps) -> None:
     "Write the means since the last line, and begin anew."
     sums,took = dict(zip(self.names, self.sums.tolist())),self.spent()
     self.check(sums.values())
-    tokens,norm = sums.pop('tokens'),sums.pop('grad_norm')/self.norms
+    tokens,norm = rank_and_world_size()[1]*round(sums.pop('tokens')),sums.pop('grad_norm')/self.norms
     means = {k:v/self.n for k,v in sums.items()}
     self.seconds += took
     self.took,self.since = 0.,time.perf_counter()
@@ -172,8 +172,8 @@ def log_means(self:LogSteps) -> None:
     norms = {k:v.item() for k,v in tower_norms(trained_parts(self.learn.model), self.learn.clip_grads.norm).items()}
     self.learn.tower_losses.append((self.counted,{k:v for k,v in means.items() if k!='loss'}))
     batch,lr = batch_fingerprint(self.xb[0]),self.opt.hypers[-1]['lr']
-    times = dict(tokens_per_s=round(rank_and_world_size()[1]*tokens/took, 1), seconds=round(self.seconds, 1))
-    self.write(dict(step=self.counted, **means, grad_norm=norm, **norms, batch=batch, lr=lr, **times))
+    times = dict(tokens_per_s=round(tokens/took, 1), seconds=round(self.seconds, 1))
+    self.write(dict(step=self.counted, **means, grad_norm=norm, **norms, batch=batch, lr=lr, tokens=tokens, **times))
 
 # %% ../../nbs/book/34_log.ipynb #c7373ca2
 @patch
