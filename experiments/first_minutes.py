@@ -2,13 +2,14 @@
 
     python first_minutes.py RESULTS --home FOLDER
 
-Writes tiny.json, tiny_log.jsonl, tiny_data.json (both of the first seed) and first_minutes.json into RESULTS. Runs and
+Writes tiny.json, tiny_log.jsonl, tiny_data.json (both of the first seed), order_pairs.json and first_minutes.json into RESULTS. Runs and
 scores that FOLDER has already are kept, so the same command goes on where it was stopped.
 """
 import argparse, json, resource, shutil, subprocess, sys, time, torch
 import numpy as np
 from dataclasses import replace
 from datetime import date
+from electra_nb import evaluate_pairs
 from electra_nb.lab.bench.measure import commit
 from electra_nb.core.files import atomic_file
 from electra_nb.lab.own_data.builtin import library_task, word_order_task
@@ -18,6 +19,7 @@ from electra_nb.glue.classify import ClassifyConfig
 from electra_nb.training.folder import versions
 from paper_tables import add_line, last_evaluation
 from pathlib import Path
+from synthetic_errors import error_pairs, unread_sentences
 
 epochs = {100:48., 300:16., 600:8., 1000:4.8} # training rows -> passes: 150 to 200 updates
 rates = 5e-4,1e-3,2e-3
@@ -45,6 +47,12 @@ def figures(seed, run, took):
     seconds = [l['seconds'] for l in map(json.loads, (run/'log.jsonl').read_text().splitlines()) if 'seconds' in l]
     minutes = dict(minutes_training=round(seconds[-1]/60, 2), minutes_in_all=round(took['minutes'], 2))
     return dict(seed=seed, steps=last['step'], **minutes, valid={k:round(last['valid'][k], 4) for k in shown})
+
+def order_accuracy(run):
+    "How often the discriminator prefers a held-out sentence to its copy with two neighbouring words swapped: %, pairs."
+    pairs = [p for p in error_pairs(unread_sentences(run)) if p.phenomenon=='order']
+    found = evaluate_pairs(run, pairs, 'discriminator', device='cpu').iloc[0]
+    return round(float(found.accuracy), 1),int(found.pairs)
 
 def first_rows(data, n):
     "A task with the first training rows of a fixed random order."
@@ -83,6 +91,10 @@ if __name__=='__main__':
     atomic_file(a.results/'tiny.json', json.dumps(tiny, indent=1)+'\n')
     shutil.copy(first/'log.jsonl', a.results/'tiny_log.jsonl')
     atomic_file(a.results/'tiny_data.json', json.dumps(facts['data.json'])+'\n')
+    order = [order_accuracy(run) for run,_ in runs.values()]
+    swapped = dict(what='how often the discriminator of pretrain() prefers a held-out sentence to the same with two neighbouring words swapped, %',
+        **about, device='CPU', seeds=a.seeds, pairs=[n for _,n in order], accuracy=[accuracy for accuracy,_ in order])
+    atomic_file(a.results/'order_pairs.json', json.dumps(swapped, indent=1)+'\n')
     lines = a.home/'scores.jsonl'
     for data,sizes in ((word_order_task(),(100,300,1000)),(library_task(),(100,300,600))):
         asked = [(n, start, lr, seed) for n in sizes for start in ('pretrained','random') for lr in rates for seed in a.seeds]

@@ -1,4 +1,4 @@
-"""What do methods without an encoder reach, on the rows of the pages does_pretraining_help and tags_and_questions?
+"""What do methods without an encoder reach, on the rows of the pages does_pretraining_help, tags_and_questions, first_minutes and trials?
 
     python rivals.py DATA OUT --tasks chunk_200 …
 
@@ -9,18 +9,25 @@ OUT/rivals.jsonl gets a line for each task and rival; those that it has already 
 import argparse, json, lzma, re, time
 from electra_nb.glue.kinds import kind_of
 from electra_nb.glue.loading import load_task
+from electra_nb.lab.own_data.builtin import library_task, word_order_task
 from electra_nb.lab.own_data.data import own_data
 from electra_nb.lab.rivals.beside import rival_line
 from electra_nb.lab.study.folder import append_line, read_ledger
-from does_pretraining_help import glue_folder, sentence_rows
+from dataclasses import replace
+from does_pretraining_help import glue, glue_folder, sentence_rows
 from few_labels import n_choice, sst2
+from first_minutes import first_rows
 from functools import cache, partial
 from pathlib import Path
+from recipe_trials import make_tasks
 from tags_and_questions import sentences, write_files
 
 sizes = dict(subj=(200,2000,6000), mr=(200,2000,6398), sst2=(300,1000,3000,10_000))
 tags = 'chunk_200 pos_200 ner_200 pos_2000 ner_2000 chunk_2000 chunk'.split()
-names = [*tags[:3],*(f'{t}_{n}' for i in range(4) for t,ns in sizes.items() for n in ns[i:i+1]),*tags[3:]] # short ones first
+built_in = dict(word_order=(100,300,1000), library=(100,300,600))
+names = [*tags[:3],*(f'{t}_{n}' for t,ns in built_in.items() for n in ns),*'cola mrpc rte stsb mnli'.split(),
+    *(f'trials_{t}_{n}' for t in ('word_order','subj','mr') for n in (200,2000)),'trials_chunk_2000',
+    *(f'{t}_{n}' for i in range(4) for t,ns in sizes.items() for n in ns[i:i+1]),*tags[3:]] # short ones first
 
 @cache
 def wikipedia(data):
@@ -30,6 +37,12 @@ def wikipedia(data):
 @cache
 def spanish(data): return [[l.split()[0].lower() for l in s.splitlines() if l.strip()] for s in sentences(data/'tagging/ner-es/train.txt.xz')]
 
+@cache
+def trials(data):
+    "The rows of `recipe_trials.py`."
+    tasks = make_tasks(data/'corpus/wikipedia-en/wiki-000.txt.xz', data/'sentences', data/'tagging')
+    return {f'trials_{rows.name.lower()}':replace(rows, name=f'trials_{rows.name.lower()}') for rows,_ in tasks}
+
 def few_rows(data):
     "The rows of `few_labels.py`: other ones than those on which a rate was chosen."
     dev,every = sst2(data, 'dev'),sst2(data, 'train').sample(frac=1, random_state=0).drop_duplicates('sentence')
@@ -37,7 +50,10 @@ def few_rows(data):
 
 def rows_of(name, data, out):
     "The rows of a task, as the scripts of the pages make them."
-    task,_,n = name.partition('_')
+    task,_,n = name.rpartition('_')
+    if task in built_in: return first_rows(dict(word_order=word_order_task, library=library_task)[task](), int(n))
+    if name in glue: return load_task(name, str(glue_folder(data, out)), dict(train='train_subset.tsv') if name=='mnli' else {})
+    if name.startswith('trials_'): return trials(data)[name]
     if name=='chunk': return load_task('chunk', str(data/'tagging'))
     if name=='sst2_10000': return load_task('sst2', str(glue_folder(data, out)), dict(train='train_10k.tsv'))
     if task in ('mr','subj'): train,dev = sentence_rows(data, task.upper())

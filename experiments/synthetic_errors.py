@@ -129,6 +129,11 @@ def most_suspicious(scorer, sentences, seed=0):
         chance += 1/len(score.words)
     return dict(found=hits, chance=round(chance, 1), n=len(texts))
 
+def unread_sentences(run):
+    "The sentences of the held-out docstrings of a run, each once."
+    held_out,_ = unread_share(run)
+    return list(dict.fromkeys(s for _,d in all_docs() if is_held_out(d, held_out) for s in split_sentences(d)))
+
 def error_pairs(sentences, seed=1):
     "Each sentence and its copy with an error, for each kind."
     rng,plain = np.random.default_rng(seed),[' '.join(s.split()) for s in sentences]
@@ -139,8 +144,7 @@ if __name__=='__main__':
     ask.add_argument('out', type=Path)
     ask.add_argument('--run', required=True, help='a run folder of pretrain()')
     a = ask.parse_args()
-    held_out,_ = unread_share(a.run)
-    sentences = list(dict.fromkeys(s for _,d in all_docs() if is_held_out(d, held_out) for s in split_sentences(d)))
+    sentences = unread_sentences(a.run)
     about = dict(what='synthetic errors in held-out docstrings, for the model of pretrain()', commit=commit(),
         date=time.strftime('%Y-%m-%d'), versions=versions(), device='CPU', sentences=len(sentences), ways={})
     for by in ('discriminator','generator'):
