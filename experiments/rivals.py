@@ -2,13 +2,14 @@
 
     python rivals.py DATA OUT --tasks chunk_200 …
 
-DATA has sentences/, glue/SST-2/, tagging/ and corpus/wikipedia-en/, as for the scripts behind these pages. The rivals are those of
+DATA has sentences/, glue/, tagging/ and corpus/wikipedia-en/, as for the scripts behind these pages. The rivals are those of
 `finetune(rivals=True)`. Clusters are counted in the first 20 MB of Wikipedia; for Spanish names in the words of the training file.
 OUT/rivals.jsonl gets a line for each task and rival; those that it has already are left out. OUT/predictions has all answers.
 """
 import argparse, json, lzma, re, time
 from electra_nb.glue.kinds import kind_of
 from electra_nb.glue.loading import load_task
+from electra_nb.glue.tasks import parse_tasks
 from electra_nb.lab.own_data.builtin import library_task, word_order_task
 from electra_nb.lab.own_data.data import own_data
 from electra_nb.lab.rivals.beside import rival_line
@@ -52,10 +53,11 @@ def rows_of(name, data, out):
     "The rows of a task, as the scripts of the pages make them."
     task,_,n = name.rpartition('_')
     if task in built_in: return first_rows(dict(word_order=word_order_task, library=library_task)[task](), int(n))
-    if name in glue: return load_task(name, str(glue_folder(data, out)), dict(train='train_subset.tsv') if name=='mnli' else {})
+    if name in glue or name=='sst2_10000':
+        [(task,files)] = parse_tasks(glue[name.partition('_')[0]])
+        return load_task(task, str(glue_folder(data, out)), files)
     if name.startswith('trials_'): return trials(data)[name]
     if name=='chunk': return load_task('chunk', str(data/'tagging'))
-    if name=='sst2_10000': return load_task('sst2', str(glue_folder(data, out)), dict(train='train_10k.tsv'))
     if task in ('mr','subj'): train,dev = sentence_rows(data, task.upper())
     elif task=='sst2': train,dev = few_rows(data)
     else:

@@ -124,7 +124,7 @@ def share_of_text(run:RunFolder) -> float:
 @rule('padding in the loss', 'give the number of ids before the padding as the length of each text')
 def _padding_is_text(run, v):
     padding,share = run.data.get('padding', 0),share_of_text(run)
-    if padding<.05 or share<=1-padding/3 or len({line['batch'] for line in run.lines if 'batch' in line})<3: return # one batch may have none
+    if padding<.05 or share<=1-padding/3 or len({line['batch'] for line in run.lines if 'batch' in line})<3: return # one batch again and again may have none
     return f'{share:.1%} of the ids were read as text, but {padding:.1%} of the packed rows are padding'
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #e5d623f8
