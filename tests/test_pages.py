@@ -65,6 +65,21 @@ def run_visible(
     p.wait(600)
     return p
 
+tables = 'additions engines families kinds objectives optimizers recipes speed ties watchers'.split()
+
+def left_behind( # rows that the examples of a page leave in a table of the package, which other pages of the same process would see
+    sources:list, # of code cells, without exported ones
+) -> list:
+    text = '\n'.join(sources)
+    added = re.findall(rf"^\s*((?:{'|'.join(tables)})\[[^]]+\]) = ", text, re.MULTILINE)
+    return [row for row in added if f'del {row}' not in text]
+
+def test_left_behind():
+    assert left_behind(["kinds['x'] = 1", "families['a'] = row\ndel families['a']"])==["kinds['x']"]
+    left = {p.name:left_behind([s for s in map(''.join, (c['source'] for c in json.loads(p.read_text())['cells'] if c['cell_type']=='code'))
+        if not s.startswith('#| export')]) for p in nbs.rglob('*.ipynb')}
+    assert not any(left.values()), left
+
 def test_missing():
     "A name from a hidden cell is found, be it used at once or in the body of a function; a parameter and a builtin are none."
     cells = [('#| hide\nhome = 1',False,True),('def f(x): return len(x)+home+far\nfar = [y for y in f]',True,True)]

@@ -12,7 +12,7 @@ import torch
 from collections import namedtuple
 from collections.abc import Callable
 from copy import deepcopy
-from ..model.families import families, family_of
+from ..model.families import family_of
 from ..model.hf import save_tower
 from .encoders import load_encoder
 from .head import Classifier, mean_layer
@@ -134,11 +134,9 @@ def encoder_alone(
     head:str, # of the model: the `model_type` of the copy ends with it, so that the `Auto` classes do not know it
 ) -> PreTrainedModel:
     "A copy of the encoder for a folder that only its own class opens."
-    family,values = family_of(electra),electra.config.to_dict()
-    kind = f"{values.pop('model_type')}_{head}"
-    families.setdefault(kind, family)
-    own = type('OwnConfig', (type(electra.config),), dict(model_type=kind))
-    twin = family.encoder(own(**values))
+    values = electra.config.to_dict()
+    own = type('OwnConfig', (type(electra.config),), dict(model_type=f"{values.pop('model_type')}_{head}"))
+    twin = family_of(electra).encoder(own(**values))
     twin.load_state_dict(electra.state_dict())
     return twin.eval()
 
