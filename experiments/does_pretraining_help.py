@@ -36,7 +36,7 @@ def what(task, data, out):
     if task in ('mr','subj'):
         rows,test = sentence_rows(data, task.upper())
         return dict(data=rows, dev=test, text='text', label='label')
-    if task=='chunk': return dict(tasks='chunk', glue_dir=str(data/'tagging'))
+    if task=='chunk': return dict(tasks='chunk', glue_dir=str(data/'tagging'), tag_head='linear')
     return dict(tasks=glue[task], glue_dir=str(glue_folder(data, out)))
 
 if __name__=='__main__':

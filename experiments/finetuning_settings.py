@@ -28,7 +28,8 @@ def score(run, data, epochs, seed, reinit, **options):
     torch.manual_seed(seed)
     encoder,tok = restart_layers(load_encoder(run), run, reinit),encoder_tokenizer(run)
     max_len = min(data.task.max_len, encoder.config.max_position_embeddings)
-    cfg = finetune_config(encoder.config, data.task.kind, epochs=epochs, max_len=max_len, reinit_layers=0, threads=1, **options)
+    cfg = finetune_config(encoder.config, data.task.kind, epochs=epochs, max_len=max_len, reinit_layers=0, threads=1,
+        **(options if data.task.kind=='classify' else dict(options, tag_head='linear')))
     feats = task_features(data, tok, cfg)
     learn = task_learner(data, feats, encoder, cfg, seed)
     fit_task(learn, cfg)

@@ -62,9 +62,9 @@ def row_sums(kind, rows, pred):
 def tune(run, n, tok, data, epochs, seed):
     "The score of a fine-tuning."
     encoder = start(run, n, seed)
-    pooling = {} if data.task.kind=='tag' else dict(pooling='mean')
+    head = dict(tag_head='linear') if data.task.kind=='tag' else dict(pooling='mean')
     cfg = finetune_config(encoder.config, data.task.kind, epochs=epochs, max_len=min(data.task.max_len, encoder.config.max_position_embeddings),
-        lr=5e-4, layer_decay=1., reinit_layers=0, **pooling)
+        lr=5e-4, layer_decay=1., reinit_layers=0, **head)
     feats = task_features(data, tok, cfg)
     learn = task_learner(data, feats, encoder, cfg, seed)
     fit_task(learn, cfg)

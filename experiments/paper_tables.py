@@ -94,7 +94,8 @@ def fine_tune(start, tok, tasks, seed):
     for data in tasks:
         encoder = start()
         max_len = min(data.task.max_len, encoder.config.max_position_embeddings)
-        cfg = finetune_config(encoder.config, data.task.kind, max_len=max_len, epochs=30. if data.name.endswith('_200') else 3.)
+        epochs,head = 30. if data.name.endswith('_200') else 3.,dict(tag_head='linear') if data.task.kind=='tag' else {}
+        cfg = finetune_config(encoder.config, data.task.kind, max_len=max_len, epochs=epochs, **head)
         feats = task_features(data, tok, cfg)
         learn = task_learner(data, feats, encoder, cfg, seed)
         fit_task(learn, cfg)

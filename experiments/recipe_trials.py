@@ -151,7 +151,7 @@ def fine_tune(start, tok, tasks, seed):
     out = {}
     for data,epochs in tasks:
         encoder = start()
-        own = {} if data.task.kind=='tag' else dict(pooling='mean')
+        own = dict(tag_head='linear') if data.task.kind=='tag' else dict(pooling='mean')
         cfg = finetune_config(encoder.config, data.task.kind, epochs=epochs, max_len=min(data.task.max_len, encoder.config.max_position_embeddings), **own)
         feats = task_features(data, tok, cfg)
         learn = task_learner(data, feats, encoder, cfg, seed)

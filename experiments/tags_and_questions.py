@@ -70,7 +70,7 @@ def record(study):
 
 def tune(run, out, name, train, dev, epochs, seeds):
     "A task with several seeds, and with as many from a random start."
-    kind = dict(max_len=128, max_question=24, doc_stride=48) if name=='squad' else {}
+    kind = dict(max_len=128, max_question=24, doc_stride=48) if name=='squad' else dict(tag_head='linear')
     return record(finetune(str(run), data=str(train), dev=str(dev), epochs=epochs, runs=seeds, baseline=True,
         threads=1, out=str(out), **kind))
 
