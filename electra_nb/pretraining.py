@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['Prepared', 'additions', 'Run', 'check_arguments', 'read_recipe', 'run_folder', 'check_free', 'check_same',
-           'prepare_text', 'needs_lab', 'addition', 'build_learner', 'machine', 'announce_machine', 'write_facts',
-           'write_tokenizer', 'open_folder', 'is_finished', 'make_watchers', 'train_run', 'stop_place', 'end_stopped',
-           'end_run', 'pretrain']
+           'prepare_text', 'needs_lab', 'addition', 'open_weights', 'build_learner', 'machine', 'announce_machine',
+           'write_facts', 'write_tokenizer', 'open_folder', 'is_finished', 'make_watchers', 'train_run', 'stop_place',
+           'end_stopped', 'end_run', 'pretrain']
 
 # %% ../nbs/book/39_pretraining.ipynb #f9312dab
 import json, os, signal, sys, time, torch
@@ -122,6 +122,17 @@ def addition(name:str):
     "What computes an argument; refused without the lab."
     if name not in additions: raise needs_lab(name)
     return additions[name]
+
+def open_weights(
+    start:str=None, # as in `pretrain`
+    out:str=None, # run folder, which may have begun
+    as_encoder:bool=False, # as in `pretrain`
+    add_words=None, # as in `pretrain`
+): # of the lab; None: random weights
+    "The weights that a run begins with."
+    grows = add_words is not None and add_words is not False
+    if start is not None: return addition('add_words')(start, out, as_encoder, add_words) if grows else addition('start')(start, out, as_encoder)
+    if grows: raise ValueError(f"add_words={add_words!r:.60} needs start=: without it the vocabulary is made from the corpus, and has its words already")
 
 # %% ../nbs/book/39_pretraining.ipynb #d9bdd3b4
 def build_learner(
@@ -270,6 +281,7 @@ def pretrain(
     out:str=None, # run folder; None: a folder in runs/ named after size and recipe
     tokenizer:str=None, # vocab.txt, tokenizer.json, folder or hub name; None: trained on the corpus (hub corpora of the paper: BERT's)
     start:str=None, # weights to go on from: a run or checkpoint, an ELECTRA or BERT-like folder, a hub name (lab.start.weights)
+    add_words:str=None, # new tokens for the vocabulary of `start`: True, how many, a list, or a file with a word a line (lab.start.words)
     as_encoder:bool=False, # take a generator of `start` for the encoder
     general:str=None, # other text, as `corpus`, to see what a run with `start` forgets; None: built-in text; False: none
     text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet, data sets and data frames
@@ -287,9 +299,8 @@ def pretrain(
     "Pre-train a text encoder, by replaced-token detection or another objective."
     began,engine,cbs = time.perf_counter(),engines[-1],cbs or []
     check_arguments(max_hours, cache, resume, cbs, whole_files=whole_files, dry_run=dry_run, as_encoder=as_encoder)
-    if start is not None: start = addition('start')(start, out, as_encoder)
+    start = open_weights(start, out, as_encoder, add_words)
     size,recipe = read_recipe(size, options, start)
-    begins = start and start.identity
     engine.join(recipe, dry_run)
     device = pick_device(engine.device(device), recipe.train.precision)
     steps_of_hours,dry = recipe.train.hours and addition('hours'),dry_run and addition('dry_run')
@@ -298,7 +309,8 @@ def pretrain(
     with engine.main_process():
         with interrupt_message(lambda: 'stopped while the text was prepared; the same call goes on from what is done'):
             found = get_corpus(corpus, text_column, whole_files)
-            if start: tokenizer = start.own_tokenizer(tokenizer)
+            if start: tokenizer = start.own_tokenizer(tokenizer, found)
+            begins = start and start.identity
             check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)
             if dry: return dry(size, recipe, found, tokenizer, device, options)
             out = run_folder(out, size, recipe, corpus, found, tokenizer, begins)

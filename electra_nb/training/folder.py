@@ -41,7 +41,10 @@ def differences(
     asked:dict, # from `run_identity`
 ) -> list: # one sentence each
     "What keeps a run from being continued."
-    def flat(d): return {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, **constants(d['recipe'])}
+    def flat(d):
+        begins = dict(d.get('start') or {})
+        added = {k:begins.pop(k) for k in ('add_words','words') if k in begins}
+        return {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, 'start':begins or None, **added, **constants(d['recipe'])}
     a,b = flat(there),flat(json.loads(json.dumps(asked)))
     return [f'{k}: this run was started with {a.get(k)!r}, you passed {b.get(k)!r}' for k in {**a, **b} if a.get(k)!=b.get(k)]
 
