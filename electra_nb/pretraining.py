@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['Prepared', 'additions', 'Run', 'check_arguments', 'read_recipe', 'run_folder', 'check_free', 'check_same',
-           'prepare_text', 'needs_lab', 'addition', 'open_weights', 'build_learner', 'machine', 'announce_machine',
-           'write_facts', 'write_tokenizer', 'open_folder', 'is_finished', 'make_watchers', 'train_run', 'stop_place',
-           'end_stopped', 'end_run', 'pretrain']
+           'prepare_text', 'needs_lab', 'addition', 'build_learner', 'machine', 'announce_machine', 'write_facts',
+           'write_tokenizer', 'open_folder', 'is_finished', 'make_watchers', 'train_run', 'stop_place', 'end_stopped',
+           'end_run', 'pretrain']
 
 # %% ../nbs/book/39_pretraining.ipynb #f9312dab
 import json, os, signal, sys, time, torch
@@ -122,17 +122,6 @@ def addition(name:str):
     "What computes an argument; refused without the lab."
     if name not in additions: raise needs_lab(name)
     return additions[name]
-
-def open_weights(
-    start:str=None, # as in `pretrain`
-    out:str=None, # run folder, which may have begun
-    as_encoder:bool=False, # as in `pretrain`
-    add_words=None, # as in `pretrain`
-): # of the lab; None: random weights
-    "The weights that a run begins with."
-    grows = add_words is not None and add_words is not False
-    if start is not None: return addition('add_words')(start, out, as_encoder, add_words) if grows else addition('start')(start, out, as_encoder)
-    if grows: raise ValueError(f"add_words={add_words!r:.60} needs start=: without it the vocabulary is made from the corpus, and has its words already")
 
 # %% ../nbs/book/39_pretraining.ipynb #d9bdd3b4
 def build_learner(
@@ -299,7 +288,7 @@ def pretrain(
     "Pre-train a text encoder, by replaced-token detection or another objective."
     began,engine,cbs = time.perf_counter(),engines[-1],cbs or []
     check_arguments(max_hours, cache, resume, cbs, whole_files=whole_files, dry_run=dry_run, as_encoder=as_encoder)
-    start = open_weights(start, out, as_encoder, add_words)
+    if start is not None or add_words is not None: start = addition('start')(start, out, as_encoder, add_words)
     size,recipe = read_recipe(size, options, start)
     engine.join(recipe, dry_run)
     device = pick_device(engine.device(device), recipe.train.precision)

@@ -1,19 +1,17 @@
 "A vocabulary that grows: other text stays as it was, runs resume, what was asked for is part of the run, real weights where they are given."
-import json, unicodedata, warnings, pytest, torch
-from dataclasses import replace
+import json, unicodedata, pytest, torch
 from pathlib import Path
 from electra_nb import plan, pretrain
 from electra_nb.core.tiny import tiny_text
 from electra_nb.lab.register import cli
 from electra_nb.lab.reports.card import model_card
-from electra_nb.lab.start.words import GrownStart, best_words, candidates, check_words, grow_tokenizer, keeps_neighbours, new_rows, old_ids, open_words
+from electra_nb.lab.start.words import GrownStart, best_words, candidates, check_words, grow_tokenizer, new_rows
 from electra_nb.model.hf import quiet_hf
 from electra_nb.objectives.table import objectives
 from electra_nb.recipe import make_recipe
 from electra_nb.text.corpus import get_corpus
 from electra_nb.text.docstrings import library_docs
 from electra_nb.text.tokenizer import bert_tokenizer, line_encoder, load_tokenizer, tiny_tokenizer, wordpiece
-from fastai.callback.core import Callback
 from hypothesis import given, settings, strategies as st
 from safetensors.torch import load_file
 from test_start import StopAt, equal, minilm, weights_of
@@ -57,6 +55,10 @@ def kinds():
 
 grown_kinds = [(tok,grow_tokenizer(tok, words),words,line_encoder(tok)(words)) for tok,words in kinds()]
 
+def old_ids(ids, pieces, n_old):
+    "Each new token replaced by the pieces that the word had."
+    return [j for i in ids for j in (pieces[i-n_old] if i>=n_old else [i])]
+
 def same(texts, tok, grown, pieces):
     "The same as before, once each new token is replaced by its pieces."
     new,old = (line_encoder(t)(texts) for t in (grown,tok))
@@ -76,7 +78,7 @@ def test_borders(text):
         assert same([text], tok, grown, pieces)
         enc,old = (t.backend_tokenizer.encode(text) for t in (grown,tok))
         covered = lambda e: {i for (a,b) in e.offsets for i in range(a, b)}
-        assert covered(enc)==covered(old) # offsets lead to the same letters
+        assert covered(enc)>=covered(old) # offsets lead to the same letters, and to their combining accents
         normal = tok.backend_tokenizer.normalizer.normalize_str
         for t,(a,b) in zip(enc.tokens, enc.offsets):
             if t in words: assert normal(text[a:b])==t
@@ -91,17 +93,17 @@ def test_no_word_is_missed():
     tok,grown,*_ = grown_kinds[0]
     assert grown.tokenize('éte\u0301 ETÉ')==['ete','ete']
 
+odd = ('So','Sm','Sc','Sk','No','Co','Cn','Cc','Cf') # signs, unassigned and control characters: letters to BERT, no letters to an added token
 letters = st.sampled_from([*'storm lighthouse data x1 2nd don Ä é ß _ - \' ’ . ½ 漢 \u0301 \u200d \n'.split(' '),' ',' '])
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, derandomize=True, deadline=None, database=None)
 @given(st.one_of(st.text(), st.lists(letters).map(''.join), st.lists(st.one_of(letters, st.characters())).map(''.join)))
 def test_any_text(text):
-    "A token more only where a new word stands between signs that are neither letters, marks, digits nor underscores; without one nothing changes."
+    "Without a new word nothing changes; with one, all beside it is as before, unless a sign stands at it that only BERT takes for a letter."
     for tok,grown,words,pieces in grown_kinds:
         new,old = (line_encoder(t)([text])[0] for t in (grown,tok))
         if not any(i>=len(tok) for i in new): assert new==old
-        elif '½' not in text and text.isprintable() and not any(unicodedata.category(c)[0] in 'SN' and not c.isascii() for c in text):
-            assert old_ids(new, pieces, len(tok))==old
+        elif not any(unicodedata.category(c) in odd and not c.isascii() for c in text): assert old_ids(new, pieces, len(tok))==old
 
 def test_general_text():
     "The built-in text and German: nothing changes but new words, and [UNK] is not more frequent; the check fails for a piece of the vocabulary."
@@ -226,15 +228,15 @@ def test_said_before(bert, tmp_path, monkeypatch, capsys):
     pretrain(**run, add_words=True, dry_run=True)
     assert 'add_words: ' in capsys.readouterr().out and not Path('runs').exists()
     argv = [w for k,v in dict(run, out='run', eval_every=12).items() for w in (f'--{k}',str(v))]
-    cli([*argv,'--add_words','3','--no-probe'])
+    cli([*argv,'--add_words','3'])
     assert json.loads(Path('run/recipe.json').read_text())['start']['add_words']==3
-    cli([*argv[:-4],'--out','true','--add_words','true'])
-    assert json.loads(Path('true/recipe.json').read_text())['start']['add_words'] is True
+    cli([*argv,'--out','best','--add_words','true'])
+    assert json.loads(Path('best/recipe.json').read_text())['start']['add_words'] is True
     for wrong in (dict(add_words=True),dict(add_words=0)):
         with pytest.raises(ValueError, match='needs start='): pretrain(**dict(run, start=None), **wrong)
     with pytest.raises(ValueError, match='needs start='): plan(add_words=3)
     with pytest.raises(ValueError, match='no effect'): pretrain(**run, add_words=2, vocab_size=500)
-    for wrong,says in ((0,'a number above 0'),('nowhere.txt','no such file'),(10**6,'only .* words of the corpus'),(['fish'],"'fish' is one token already")):
+    for wrong,says in ((0,'a number above 0'),('nowhere.txt','no such file'),(10**6,'the corpus has .* words that occur 2 times'),(['fish'],"'fish' is one token already")):
         with pytest.raises((ValueError,FileNotFoundError), match=says): pretrain(**run, add_words=wrong, out='bad')
     assert not Path('bad').exists()
 
@@ -246,7 +248,7 @@ def test_minilm(minilm):
     texts = [d for _,d in library_docs(('torch','scipy','sklearn'))][:1500]
     words = best_words(tok, texts[::2], 500)
     start,grown,towers = grown_towers(minilm, words, texts[:100])
-    lines = [l for t in texts[1::2] for l in t.split('\n') if 40<len(l)<300]
+    lines = [l for t in texts[1::2] for l in t.split('\n') if 40<len(l)<300 and l.isascii()]
     new,old = (line_encoder(t)(lines) for t in (grown,tok))
     assert [old_ids(n, start.added, len(tok)) for n in new]==old
     assert sum(map(len, new))<.975*sum(map(len, old))

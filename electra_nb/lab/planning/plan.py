@@ -15,7 +15,7 @@ from ...core.messages import duration, logger, rounded
 from ...core.settings import change
 from .clock import StepTime, fit_hours, n_eval_batches, step_flops, time_step, train_seconds
 from .deadline import end_time
-from ...pretraining import build_learner, open_weights, prepare_text, read_recipe
+from ...pretraining import addition, build_learner, prepare_text, read_recipe
 from ...recipe import Recipe, group_titles, list_options, make_recipe, recipe_docs
 from ...text.corpus import Corpus, get_corpus, iterable_corpus
 from ...text.rows import packing_stats
@@ -147,7 +147,7 @@ def plan(
     **options,
 ) -> RunEstimate: # prints as a table
     "Say what a pre-training will cost, before it is started."
-    start = open_weights(start, add_words=add_words)
+    if start is not None or add_words is not None: start = addition('start')(start, add_words=add_words)
     size,recipe = read_recipe(size, options, start)
     device = pick_device(device, recipe.train.precision)
     found = get_corpus(corpus, text_column, whole_files)

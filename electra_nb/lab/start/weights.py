@@ -215,6 +215,8 @@ class Start:
         hashes = [file_hash(f/'model.safetensors', 'xxh3') for f in self.folders]
         self.identity = dict(name=self.towers.name, weights=hash_texts(hashes)) # in recipe.json
 
+    def weights(self): return [*map(start_weights, self.folders)] # of the encoder, of a generator
+
     @property
     def tie(self): # what the towers share
         equal = not self.gen_cfg or torch.equal(*self.tables)
@@ -294,11 +296,6 @@ def _say(text, names):
     if names: logger.warning(f'start: {text}: {_modules(names)}')
 
 @patch
-def weights(self:Start) -> list: # of the encoder, of a generator
-    "The weights of its folders."
-    return [*map(start_weights, self.folders)]
-
-@patch
 def fill(self:Start,
     towers:dict, # of a fresh run, by name; the encoder is the last
     tok, # its tokenizer
@@ -319,8 +316,7 @@ def fill(self:Start,
     _say('left out', [k for k in enc if k not in used])
     if gen and len({t.get_input_embeddings().weight for t in towers.values()})==1 and not torch.equal(*self.tables):
         logger.warning('start: the table of words of its generator is another one, and is left out')
-    idle = len(self.tables[0])+len(self.added)-len(tok)
-    if idle>0: logger.warning(f'start: {idle} rows of its table of words have no token, and are left out')
+    if (n := len(self.tables[0])+len(self.added)-len(tok))>0: logger.warning(f'start: {n} rows of its table of words have no token, and are left out')
 
 # %% ../../../nbs/lab/start/01_weights.ipynb #b81874fc
 @dataclass(frozen=True)
