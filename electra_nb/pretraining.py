@@ -270,7 +270,7 @@ def pretrain(
     out:str=None, # run folder; None: a folder in runs/ named after size and recipe
     tokenizer:str=None, # vocab.txt, tokenizer.json, folder or hub name; None: trained on the corpus (hub corpora of the paper: BERT's)
     start:str=None, # weights to go on from: a run or checkpoint, an ELECTRA or BERT-like folder, a hub name (lab.start.weights)
-    add_words:str=None, # new tokens for the vocabulary of `start`: True, how many, a list, or a file with a word a line (lab.start.words)
+    add_words:str=None, # new tokens for the vocabulary of `start`: True, how many, a list, or a file with a word a line (lab.start.new_words)
     as_encoder:bool=False, # take a generator of `start` for the encoder
     general:str=None, # other text, as `corpus`, to see what a run with `start` forgets; None: built-in text; False: none
     text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet, data sets and data frames

@@ -5,7 +5,7 @@ from electra_nb import plan, pretrain
 from electra_nb.core.tiny import tiny_text
 from electra_nb.lab.register import cli
 from electra_nb.lab.reports.card import model_card
-from electra_nb.lab.start.words import GrownStart, best_words, candidates, check_words, grow_tokenizer, new_rows
+from electra_nb.lab.start.new_words import GrownStart, best_words, candidates, check_words, grow_tokenizer, new_rows
 from electra_nb.model.hf import quiet_hf
 from electra_nb.objectives.table import objectives
 from electra_nb.recipe import make_recipe

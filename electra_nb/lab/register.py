@@ -17,7 +17,7 @@ from .families.bert import bert, small_owt, two_labels
 from .families.modern import modern
 from .families.optimizers import Lamb, Muon
 from .start.general import WatchGeneral
-from .start.words import open_words
+from .start.new_words import open_words
 from .objectives.disentangled import disentangle
 from ..model.families import families, ties
 from .speed.unpad import Unpadded

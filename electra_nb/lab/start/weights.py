@@ -201,7 +201,7 @@ def generator_shape_of(
 # %% ../../../nbs/lab/start/01_weights.ipynb #a3aa447f
 class Start:
     "Weights that a run begins with."
-    added = () # words that its vocabulary gets (`lab.start.words`)
+    added = () # words that its vocabulary gets (`lab.start.new_words`)
     def __init__(self,
         source:str, # as `start` of `pretrain`
         as_encoder:bool=False, # take a generator for the encoder
@@ -261,7 +261,7 @@ def _has_tokenizer(folder): return any((folder/f).is_file() for f in ('tokenizer
 @patch
 def own_tokenizer(self:Start,
     asked=None, # as `tokenizer` of `pretrain`
-    corpus=None, # only new words depend on it (`lab.start.words`)
+    corpus=None, # only new words depend on it (`lab.start.new_words`)
 ): # the same, or the folder of the start
     "The tokenizer whose ids the weights know; another one is refused."
     folder,n = self.folders[0],len(self.tables[0])
