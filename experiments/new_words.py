@@ -4,7 +4,8 @@ the same places for both; and the new words themselves, which the plain model ha
 
     python experiments/new_words.py OUT [--write results/new_words.json]
 """
-import argparse, datetime, json, os, subprocess, torch
+import argparse, datetime, json, math, os, subprocess, torch
+from collections import Counter
 from pathlib import Path
 from statistics import fmean
 
@@ -49,6 +50,13 @@ def loss_of(run, lines):
         n += len(words)
     return total/n,n
 
+def counted(docs, tok):
+    "A function that gives the loss of hidden words by their frequency in documents."
+    backend = tok.backend_tokenizer
+    counts = Counter(w for d in docs for w,_ in backend.pre_tokenizer.pre_tokenize_str(backend.normalizer.normalize_str(d)))
+    def loss(lines): return fmean(math.log((counts.total()+len(counts))/(counts[w]+1)) for _,words in lines for w in words)
+    return loss
+
 def main(a):
     from electra_nb import pretrain
     from electra_nb.core.messages import logger
@@ -70,7 +78,8 @@ def main(a):
         common = [hidden(l, old, lambda w: w.isalpha() and len(w)>3 and w in old.get_vocab()) for l in lines]
         own = [hidden(l, old, new.__contains__) for l in lines]
         common,own = ([pair for pair in pairs if pair[1] and len(old(pair[0]).input_ids)<40] for pairs in (common,own))
-        row = dict(seed=seed, common_before=loss_of(a.out/'first', common)[0])
+        by_frequency = counted(train, old)
+        row = dict(seed=seed, common_frequency=by_frequency(common), new_frequency=by_frequency(own), common_before=loss_of(a.out/'first', common)[0])
         for name,run in runs.items(): row |= {f'common_{name}':loss_of(run, common)[0], f'new_{name}':loss_of(run, own)[0]}
         rows.append(row | dict(n_common=loss_of(runs['plain'], common)[1], n_new=loss_of(runs['plain'], own)[1]))
         print(rows[-1], flush=True)
