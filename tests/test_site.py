@@ -258,7 +258,7 @@ def test_search_finds_the_page(site, browser):
         book/optim: learning rate
         book/recipe: hyperparameters
         tutorials/another_language: tokenizer
-        howto/add_words: add words, new tokens
+        howto/add_words: add words
         tutorials/own_text: own text, from scratch
         howto/continue: BERT, continue pretraining, continue pre-training, domain adaptation, start from weights
         tutorials/watch_a_run: troubleshooting
