@@ -270,6 +270,7 @@ def pretrain(
     out:str=None, # run folder; None: a folder in runs/ named after size and recipe
     tokenizer:str=None, # vocab.txt, tokenizer.json, folder or hub name; None: trained on the corpus (hub corpora of the paper: BERT's)
     start:str=None, # weights to go on from: a run or checkpoint, an ELECTRA or BERT-like folder, a hub name (lab.start.weights)
+    add_words:str=None, # new tokens for the vocabulary of `start`: True, how many, a list, or a file with a word a line (lab.start.new_words)
     as_encoder:bool=False, # take a generator of `start` for the encoder
     general:str=None, # other text, as `corpus`, to see what a run with `start` forgets; None: built-in text; False: none
     text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet, data sets and data frames
@@ -287,9 +288,8 @@ def pretrain(
     "Pre-train a text encoder, by replaced-token detection or another objective."
     began,engine,cbs = time.perf_counter(),engines[-1],cbs or []
     check_arguments(max_hours, cache, resume, cbs, whole_files=whole_files, dry_run=dry_run, as_encoder=as_encoder)
-    if start is not None: start = addition('start')(start, out, as_encoder)
+    if start is not None or add_words is not None: start = addition('start')(start, out, as_encoder, add_words)
     size,recipe = read_recipe(size, options, start)
-    begins = start and start.identity
     engine.join(recipe, dry_run)
     device = pick_device(engine.device(device), recipe.train.precision)
     steps_of_hours,dry = recipe.train.hours and addition('hours'),dry_run and addition('dry_run')
@@ -298,7 +298,8 @@ def pretrain(
     with engine.main_process():
         with interrupt_message(lambda: 'stopped while the text was prepared; the same call goes on from what is done'):
             found = get_corpus(corpus, text_column, whole_files)
-            if start: tokenizer = start.own_tokenizer(tokenizer)
+            if start: tokenizer = start.own_tokenizer(tokenizer, found)
+            begins = start and start.identity
             check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)
             if dry: return dry(size, recipe, found, tokenizer, device, options)
             out = run_folder(out, size, recipe, corpus, found, tokenizer, begins)

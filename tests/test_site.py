@@ -257,7 +257,8 @@ def test_search_finds_the_page(site, browser):
         book/masking: mask
         book/optim: learning rate
         book/recipe: hyperparameters
-        tutorials/another_language: tokenizer, add words
+        tutorials/another_language: tokenizer
+        howto/add_words: add words
         tutorials/own_text: own text, from scratch
         howto/continue: BERT, continue pretraining, continue pre-training, domain adaptation, start from weights
         tutorials/watch_a_run: troubleshooting

@@ -23,7 +23,7 @@ def check_vocab_options(
     fixed = ('vocab_size',) if str(source).endswith('.txt') else ('vocab_size','lower','strip_accents')
     idle = [k for k in fixed if given.get(k) is not None]
     if source is None or not idle: return
-    raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r}: leave it out, or pass another tokenizer=")
+    raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r:.80}: leave it out, or pass another tokenizer=")
 
 # %% ../../nbs/book/14_prepare.ipynb #17f7a3e6
 def _log_stats(stats, n_valid, valid, whole=True):

@@ -41,7 +41,10 @@ def differences(
     asked:dict, # from `run_identity`
 ) -> list: # one sentence each
     "What keeps a run from being continued."
-    def flat(d): return {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, **constants(d['recipe'])}
+    def flat(d):
+        begins = {'add_words':None, **(d.get('start') or {})} # a line for the weights, and one for what was added to their vocabulary
+        start = {k:begins[k] for k in ('name','weights') if k in begins} or None
+        return {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, 'start':start, 'add_words':begins['add_words'], **constants(d['recipe'])}
     a,b = flat(there),flat(json.loads(json.dumps(asked)))
     return [f'{k}: this run was started with {a.get(k)!r}, you passed {b.get(k)!r}' for k in {**a, **b} if a.get(k)!=b.get(k)]
 

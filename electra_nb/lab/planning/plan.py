@@ -9,7 +9,7 @@ __all__ = ['Beginning', 'cli', 'RunEstimate', 'run_notes', 'prepare_beginning', 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #a907b356
 import tempfile, time, torch
 from collections import namedtuple
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from ...commands import Command
 from ...core.messages import duration, logger, rounded
 from ...core.settings import change
@@ -141,17 +141,20 @@ def plan(
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
     tokenizer:str=None, # as in `pretrain`; None: trained on the corpus (hub corpora of the paper: BERT's)
     start:str=None, # as in `pretrain`: weights to go on from
+    add_words:str=None, # as in `pretrain`: new tokens for the vocabulary of `start`
     text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet, data sets and data frames
     whole_files:bool=False, # one document a text file, instead of blank lines between documents
     **options,
 ) -> RunEstimate: # prints as a table
     "Say what a pre-training will cost, before it is started."
-    if start is not None: start = addition('start')(start)
+    if start is not None or add_words is not None: start = addition('start')(start, add_words=add_words)
     size,recipe = read_recipe(size, options, start)
     device = pick_device(device, recipe.train.precision)
-    if start: tokenizer = start.own_tokenizer(tokenizer)
     found = get_corpus(corpus, text_column, whole_files)
-    with tempfile.TemporaryDirectory() as tmp: return look_ahead(size, recipe, found, tokenizer, device, options, tmp)[0]
+    if start: tokenizer = start.own_tokenizer(tokenizer, found)
+    with tempfile.TemporaryDirectory() as tmp: est = look_ahead(size, recipe, found, tokenizer, device, options, tmp)[0]
+    words = start and start.identity.get('words')
+    return replace(est, table={**est.table, 'new words':words}) if words else est
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #9864f3e5
 def dry_run_of(

@@ -174,8 +174,8 @@ def text_facts(run:RunFolder) -> dict: # words -> value
 def run_facts(run:RunFolder) -> dict: # heading -> words -> value
     "What is known about text, time and machine."
     speeds = [line['tokens_per_s'] for line in run.train if 'tokens_per_s' in line]
-    start,speed = run.info.get('start'),f'{fmean(speeds):,.0f} tokens/s' if speeds else None
-    machine = {'began with':start.get('name') if isinstance(start, dict) else None, 'steps':f'{run.step:,}',
+    start,speed = run.info.get('start') or {},f'{fmean(speeds):,.0f} tokens/s' if speeds else None
+    machine = {'began with':start.get('name'), 'new words':start.get('words'), 'steps':f'{run.step:,}',
         'time of training':duration(run.seconds), 'throughput':speed, 'tokens read':f'{run.tokens:,.0f}', 'floating-point operations':f'{run.flops:.3g}', 'device':run.data.get('device'), **(run.info.get('versions') or {})}
     text = {'corpus':run.corpus, **text_facts(run), 'corpus fingerprint':run.info.get('corpus_fingerprint')}
     return {heading:{k:v for k,v in values.items() if v is not None}

@@ -9,6 +9,7 @@ __all__ = ['layouts', 'Towers', 'EncoderLayout', 'electra_name', 'start_config',
 # %% ../../../nbs/lab/start/01_weights.ipynb #c53bb695
 import re, torch
 from collections import namedtuple
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from ...core.files import file_hash, hash_texts, read_json
 from ...core.messages import logger
@@ -200,6 +201,7 @@ def generator_shape_of(
 # %% ../../../nbs/lab/start/01_weights.ipynb #a3aa447f
 class Start:
     "Weights that a run begins with."
+    added = () # words that its vocabulary gets (`lab.start.new_words`)
     def __init__(self,
         source:str, # as `start` of `pretrain`
         as_encoder:bool=False, # take a generator for the encoder
@@ -212,6 +214,8 @@ class Start:
         self.fills = any(k.startswith('generator_predictions.') for w in weights for k in w) # has it a head that fills gaps?
         hashes = [file_hash(f/'model.safetensors', 'xxh3') for f in self.folders]
         self.identity = dict(name=self.towers.name, weights=hash_texts(hashes)) # in recipe.json
+
+    def weights(self): return [*map(start_weights, self.folders)] # of the encoder, of a generator
 
     @property
     def tie(self): # what the towers share
@@ -257,6 +261,7 @@ def _has_tokenizer(folder): return any((folder/f).is_file() for f in ('tokenizer
 @patch
 def own_tokenizer(self:Start,
     asked=None, # as `tokenizer` of `pretrain`
+    corpus=None, # only new words depend on it (`lab.start.new_words`)
 ): # the same, or the folder of the start
     "The tokenizer whose ids the weights know; another one is refused."
     folder,n = self.folders[0],len(self.tables[0])
@@ -296,7 +301,7 @@ def fill(self:Start,
     tok, # its tokenizer
 ) -> None:
     "Put the weights into towers with initial values, and say what was missing or left over."
-    enc,*gen = map(start_weights, self.folders)
+    enc,*gen = self.weights()
     cfg,used,last = self.cfg,set(),[*towers][-1]
     whose = 'its generator' if gen else f'a generator of {next(iter(towers.values())).config.num_hidden_layers}'
     logger.info(f"start: {self.towers.name}: {cfg.num_hidden_layers} layers of {cfg.hidden_size} units{f'; {whose}' if len(towers)>1 else ''}")
@@ -311,7 +316,7 @@ def fill(self:Start,
     _say('left out', [k for k in enc if k not in used])
     if gen and len({t.get_input_embeddings().weight for t in towers.values()})==1 and not torch.equal(*self.tables):
         logger.warning('start: the table of words of its generator is another one, and is left out')
-    if len(self.tables[0])>len(tok): logger.warning(f'start: {len(self.tables[0])-len(tok)} rows of its table of words have no token, and are left out')
+    if (n := len(self.tables[0])+len(self.added)-len(tok))>0: logger.warning(f'start: {n} rows of its table of words have no token, and are left out')
 
 # %% ../../../nbs/lab/start/01_weights.ipynb #b81874fc
 @dataclass(frozen=True)
@@ -323,7 +328,7 @@ class Begun:
     @property
     def identity(self): return self.info['start']
     def options(self, size, options, given): return {**self.info['recipe'], **options}
-    def own_tokenizer(self, asked=None): return str(self.out/'tokenizer') if asked is None else asked
+    def own_tokenizer(self, asked=None, corpus=None): return str(self.out/'tokenizer') if asked is None else asked
     def fill(self, towers, tok):
         raise FileNotFoundError(f"the weights of start={self.identity['name']!r} are needed, since {self.out} has no checkpoint yet: put them back")
 
@@ -331,10 +336,11 @@ def open_start(
     source:str, # as `start` of `pretrain`
     out:str=None, # run folder, which may have begun
     as_encoder:bool=False, # take a generator for the encoder
+    make:Callable=None, # (source, as_encoder) -> a start; None: `Start`
 ): # `Start` or `Begun`
     "The weights that a run begins with, or has begun with."
     if not (isinstance(source, (str,Path)) and str(source).strip()): raise ValueError(f"start={source!r:.60} is no folder and no name on the hub")
-    try: return Start(source, as_encoder)
+    try: return (make or Start)(source, as_encoder)
     except FileNotFoundError as e:
         path = Path(out or '.').expanduser()/'recipe.json'
         info = read_json(path, ('recipe',)) if out and path.exists() else {}
