@@ -268,7 +268,7 @@ def pretrain(
     size:str='tiny', # recipe: 'tiny', 'hour', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
     corpus:str=None, # file, folder, glob, name, data set, data frame, strings, or several of these (text.corpus); None: built-in
     out:str=None, # run folder; None: a folder in runs/ named after size and recipe
-    tokenizer:str=None, # vocab.txt, tokenizer.json, folder or hub name; None: trained on the corpus (hub corpora of the paper: BERT's)
+    tokenizer:str=None, # train 'wordpiece', 'unigram' or 'bpe'; or vocab.txt, tokenizer.json, folder, hub name; None: WordPiece (hub corpora: BERT's)
     start:str=None, # weights to go on from: a run or checkpoint, an ELECTRA or BERT-like folder, a hub name (lab.start.weights)
     as_encoder:bool=False, # take a generator of `start` for the encoder
     general:str=None, # other text, as `corpus`, to see what a run with `start` forgets; None: built-in text; False: none

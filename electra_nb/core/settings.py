@@ -152,7 +152,7 @@ _pretrain = {'max_steps num_train_steps epochs num_train_epochs':'steps', 'gradi
     'generator_hidden_size':'generator_size', 'untied_generator':'tie', 'electra_objective two_tower_generator':'objective',
     'torch_compile':'compile', 'resume_from_checkpoint':'resume', 'report_to':'log_with', 'data_dir dataset train_file':'corpus',
     'mlm':"write objective='mlm'", 'wandb':"write log_with='wandb'",
-    'vocab_kind':'a vocabulary is one of WordPieces; tokenizer takes another one',
+    'vocab_kind tokenizer_type':'tokenizer',
     'streaming':'leave it out: a corpus is read document by document, and packed once',
     'model_name_or_path init_checkpoint init_from checkpoint pretrained':'start'}
 _finetune = {'num_train_epochs max_steps':'epochs', 'group_by_length':'batches', 'layerwise_lr_decay':'layer_decay', 'num_trials':'runs',

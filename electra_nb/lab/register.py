@@ -7,6 +7,7 @@ __all__ = ['watchers', 'cli']
 
 # %% ../../nbs/lab/02_register.ipynb #e5fd7cc4
 from dataclasses import replace
+import electra_nb.lab.language.subwords # two rows of `text.tokenizer.vocab_kinds`
 from .reports.text_facts import WatchText
 from .planning.clock import fit_deadline
 from .planning.plan import dry_run_of, plan

@@ -139,7 +139,7 @@ def plan(
     size:str='tiny', # recipe, as in `pretrain`
     corpus:str=None, # as in `pretrain`; None: built-in English text
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
-    tokenizer:str=None, # as in `pretrain`; None: trained on the corpus (hub corpora of the paper: BERT's)
+    tokenizer:str=None, # as in `pretrain`
     start:str=None, # as in `pretrain`: weights to go on from
     text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet, data sets and data frames
     whole_files:bool=False, # one document a text file, instead of blank lines between documents
