@@ -274,6 +274,7 @@ def pretrain(
     general:str=None, # other text, as `corpus`, to see what a run with `start` forgets; None: built-in text; False: none
     text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet, data sets and data frames
     whole_files:bool=False, # one document a text file, instead of blank lines between documents
+    duplicates:str=None, # 'drop' documents equal to an earlier one, or 'drop_near' also nearly equal ones (lab.language.duplicates)
     resume:str='auto', # 'auto': go on if the folder holds this run; True: it must; False: it must not
     max_hours:float=None, # save and stop so many hours after this call; the same call goes on
     device:str=None, # 'cpu', 'cuda', or 'cuda:1' for the second GPU; None: a GPU if there is one
@@ -298,6 +299,7 @@ def pretrain(
     with engine.main_process():
         with interrupt_message(lambda: 'stopped while the text was prepared; the same call goes on from what is done'):
             found = get_corpus(corpus, text_column, whole_files)
+            if duplicates is not None: found = corpus = addition('duplicates')(found, duplicates)
             if start: tokenizer = start.own_tokenizer(tokenizer)
             check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)
             if dry: return dry(size, recipe, found, tokenizer, device, options)

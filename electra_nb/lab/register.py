@@ -8,6 +8,7 @@ __all__ = ['watchers', 'cli']
 # %% ../../nbs/lab/02_register.ipynb #e5fd7cc4
 from dataclasses import replace
 import electra_nb.lab.language.subwords # two rows of `text.tokenizer.vocab_kinds`
+from .language.duplicates import drop_duplicates
 from .reports.text_facts import WatchText
 from .planning.clock import fit_deadline
 from .planning.plan import dry_run_of, plan
@@ -65,7 +66,7 @@ speed.callbacks,speed.unpad = compile_cbs,unpad_multiple
 optimizers.update(lamb=Lamb, muon=Muon)
 recipes.update(small_owt=small_owt, alectra=alectra) # lmtuners
 engines.append(SeveralProcesses())
-additions.update(hours=fit_deadline, dry_run=dry_run_of, start=open_start)
+additions.update(hours=fit_deadline, dry_run=dry_run_of, start=open_start, duplicates=drop_duplicates)
 watchers += [WatchText,WatchTime,WatchGeneral,WatchSamples,WatchCurves,WatchTrackers,WriteCard,Diagnose,WriteReport,WatchPairs] # the last one has the last word
 
 # %% ../../nbs/lab/02_register.ipynb #42025e53

@@ -9,9 +9,9 @@ __all__ = ['words_of', 'decoder', 'word_counts', 'bpe_model', 'unigram_model', '
 import math, regex
 from collections import Counter
 from ...text.tokenizer import alphabet_of, bert_normalizer, check_vocab_size, normalized, special_tokens
-from ...text.tokenizer import vocab_kinds, with_special, without_long_words, wordpiece
+from ...text.tokenizer import vocab_kinds, with_special, without_long_words
 from functools import partial
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../../nbs/lab/language/01_subwords.ipynb #6f3e4ea6

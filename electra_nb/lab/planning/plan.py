@@ -143,6 +143,7 @@ def plan(
     start:str=None, # as in `pretrain`: weights to go on from
     text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet, data sets and data frames
     whole_files:bool=False, # one document a text file, instead of blank lines between documents
+    duplicates:str=None, # as in `pretrain`
     **options,
 ) -> RunEstimate: # prints as a table
     "Say what a pre-training will cost, before it is started."
@@ -151,6 +152,7 @@ def plan(
     device = pick_device(device, recipe.train.precision)
     if start: tokenizer = start.own_tokenizer(tokenizer)
     found = get_corpus(corpus, text_column, whole_files)
+    if duplicates is not None: found = addition('duplicates')(found, duplicates)
     with tempfile.TemporaryDirectory() as tmp: return look_ahead(size, recipe, found, tokenizer, device, options, tmp)[0]
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #9864f3e5
