@@ -6,7 +6,6 @@
 __all__ = ['check_vocab_options', 'prepare']
 
 # %% ../../nbs/book/14_prepare.ipynb #158b1899
-import os
 from ..core.files import verify_folder
 from ..core.messages import logger, quiet
 from .corpus import Corpus
@@ -26,15 +25,6 @@ def check_vocab_options(
     if trains(source) or not idle: return
     raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r}: leave it out, or pass another tokenizer=")
 
-# %% ../../nbs/book/14_prepare.ipynb #4c0a1ef4
-def _say_folder(source):
-    if source and trains(source) and os.path.exists(source):
-        logger.info(f"tokenizer={source!r} trains one; the folder of that name here would be './{source}'")
-
-def _check_kind(kind, tok):
-    began = type(tok.backend_tokenizer.model).__name__.lower()
-    if began!=kind: raise ValueError(f"this run began with a tokenizer of the kind {began!r}, not {kind!r}: leave tokenizer= out, or pass another out=")
-
 # %% ../../nbs/book/14_prepare.ipynb #17f7a3e6
 def _log_stats(stats, n_valid, valid, whole=True):
     epochs = stats.get('epochs', 0)
@@ -52,6 +42,10 @@ def _log_stats(stats, n_valid, valid, whole=True):
         logger.info(f"{stats['held_out']:.2%} of the text are held out, not valid={valid:g}, since some documents are far longer")
 
 # %% ../../nbs/book/14_prepare.ipynb #f6066cc6
+def _check_kind(kind, tok):
+    began = type(tok.backend_tokenizer.model).__name__.lower()
+    if began!=kind: raise ValueError(f"this run began with a tokenizer of the kind {began!r}, not {kind!r}: leave tokenizer= out, or pass another out=")
+
 def prepare(
     corpus:Corpus, # the text
     tokenizer=None, # kind to train, vocab.txt, tokenizer.json, folder, hub name or tokenizer; None: that of the corpus, or a trained one
@@ -68,7 +62,6 @@ def prepare(
     source = corpus.tokenizer if tokenizer is None else tokenizer
     go_on = trains(source) and saved is not None and not verify_folder(saved)
     if trains(source) and not go_on: whole_documents(corpus, packing.valid) # refuses a text before a vocabulary is trained on it
-    _say_folder(source)
     tok = load_tokenizer(saved) if go_on else get_tokenizer(source, corpus, vocab)
     if go_on and source: _check_kind(source, tok)
     tok.model_max_length = max_positions
