@@ -6,7 +6,7 @@ HELP: folder with LibreOffice's help by language, `/usr/share/libreoffice/help` 
 The same pages in all languages: a line is a paragraph, the first of equal ones only; every tenth page is measured, the others are
 trained on. Lower-cased, with accents. Lines that OUT has already are left out.
 """
-import argparse, json, time
+import argparse, json
 import electra_nb.lab.register # as `pretrain` has the kinds
 from electra_nb.lab.language.survey import character_facts, try_vocabulary
 from html.parser import HTMLParser
@@ -49,8 +49,7 @@ if __name__=='__main__':
         for size in a.sizes:
             for kind in ('wordpiece','unigram','bpe'):
                 if any((r['language'],r['kind'],r['vocab_size'])==(lang,kind,size) for r in done): continue
-                start = time.perf_counter()
                 found = try_vocabulary(kind, texts, unseen, size, lower=True, strip_accents=False)
-                line = dict(language=lang, characters=sum(map(len, docs)), **facts, **found, seconds=time.perf_counter()-start)
+                line = dict(language=lang, characters=sum(map(len, docs)), **facts, **found)
                 line = {k:round(v, 4) if isinstance(v, float) else v for k,v in line.items()}
                 with open(out, 'a') as f: f.write(json.dumps(line)+'\n')

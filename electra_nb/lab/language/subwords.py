@@ -8,8 +8,7 @@ __all__ = ['words_of', 'decoder', 'subwords']
 # %% ../../../nbs/lab/language/01_subwords.ipynb #148a967e
 import math, regex
 from collections import Counter
-from ...text.tokenizer import bert_tokenizer, max_word, normalized, special_tokens, vocab_kinds
-from functools import partial
+from ...text.tokenizer import bert_tokenizer, max_word, normalized, special_tokens
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
@@ -74,5 +73,3 @@ def subwords(
         model = _unigram(words, sorted(pieces), vocab_size-len(special_tokens))
     tok.model = model
     return fast
-
-vocab_kinds.update({kind:partial(subwords, kind=kind) for kind in ('unigram','bpe')})

@@ -25,7 +25,7 @@ _unspaced = regex.compile(r'[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Kh
 def _script(c):
     "The script of a letter, by its Unicode name."
     name = unicodedata.name(c, 'unknown').split()[0].title()
-    return 'Cjk' if name in ('Hiragana','Katakana') else name
+    return 'Cjk' if name.startswith(('Hiragana','Katakana','Ideographic')) else name
 
 def character_facts(
     texts:list, # pieces of documents
@@ -67,7 +67,7 @@ def _best_kind(tried, unspaced):
     other = max(sorted(set(tried)-{'wordpiece'}), key=lambda k: tried[k]['chars_per_token'])
     here,there = tried['wordpiece'],tried[other]
     saved = 1-here['chars_per_token']/there['chars_per_token']
-    if unspaced>.2: return other,(f"{other}: {unspaced:.0%} of the letters are of scripts without blanks between words. WordPiece makes a word of each "
+    if unspaced>.1: return other,(f"{other}: {unspaced:.0%} of the letters are of scripts without blanks between words. WordPiece makes a word of each "
         "Chinese character, and of each clause of the others. Leave mask_unit at 'token': a whole word would be a clause")
     if here['unk']>there['unk']+.005: return other,f"{other}: WordPiece makes [UNK] of {here['unk']:.1%} of the words, {other} of {there['unk']:.1%}"
     if saved>.03: return other,f"{other}, a guess: it needs {saved:.0%} fewer tokens than WordPiece"
@@ -121,7 +121,7 @@ def _table(name, facts, tried):
     f = facts
     words = {'text':f"{name}, {f['seen']:,} of about {f['characters']:,.0f} characters looked at",
         'documents':f"{f['documents']:,}, the median one of {f['median']:,.0f} characters; {f['equal']:.1%} equal to an earlier one; "
-            f"{f['repeated']:.1%} of the spans of 80 characters have occurred before",
+        f"{f['repeated']:.1%} of the spans of 80 characters have occurred before",
         'letters':f"{f['letters']:,} different, {f['rare']:,} of them fewer than 5 times; "+', '.join(f'{s} {n:.1%}' for s,n in f['scripts'].items()),
         'inside sentences':f"{f['capitals']:.0%} of the words with capitals; {f['marks']:.1%} of the letters with accents or vowel signs"}
     return words | {f"{t['kind']} {t['vocab_size']:,}":f"{t['tokens_per_word']:.2f} tokens a word, {t['chars_per_token']:.2f} characters a token, "
