@@ -16,7 +16,7 @@ from electra_nb.text.docstrings import all_docs
 from electra_nb.text.tokenizer import line_encoder, vocab_kinds
 
 spanish = Path(__file__).parent.parent.parent/'shared'/'data'/'tagging'/'ner-es'/'train.txt.xz'
-docs = [d.replace('harbour', word) for word in ('harbour','market','city') for d in tiny_text.split('\n\n')]
+docs = [f'{word}: {d}' for word in ('Harbour','Market','City') for d in tiny_text.split('\n\n')]
 small = dict(corpus=docs, steps=40, bs=4, max_len=32, vocab_size=300, valid=.3, eval_every=20, log_every=10, save_every=20, device='cpu',
     mask_unit='word', probe=False)
 line = 'The teacher hid a fish; ΟΔΟΣ Père ζ-7.'

@@ -32,7 +32,7 @@ def _bpe(texts, chars, vocab_size):
 def _scored(counts, pieces):
     "A model in which each piece has its share of the counts."
     total = math.log(max(1, counts.total()))
-    scores = [(p,math.log(max(counts[p], .5))-total) for p in pieces]
+    scores = [(p,round(math.log(max(counts[p], .5))-total, 6)) for p in pieces] # a file keeps so many digits exactly
     return models.Unigram([*((t,0.) for t in special_tokens),*scores], unk_id=special_tokens.index('[UNK]'))
 
 def _unigram(words, pieces, n, shrink=.7):
