@@ -120,7 +120,7 @@ class Survey(InWords):
 def _table(name, facts, tried):
     f = facts
     words = {'text':f"{name}, {f['seen']:,} of about {f['characters']:,.0f} characters looked at",
-        'documents':f"{f['documents']:,}, the median one of {f['median']:,.0f} characters; {f['equal']:.1%} equal to an earlier one; "
+        'documents':f"{f['documents']:,} looked at, the median one of {f['median']:,.0f} characters; {f['equal']:.1%} equal to an earlier one; "
         f"{f['repeated']:.1%} of the spans of 80 characters have occurred before",
         'letters':f"{f['letters']:,} different, {f['rare']:,} of them fewer than 5 times; "+', '.join(f'{s} {n:.1%}' for s,n in f['scripts'].items()),
         'inside sentences':f"{f['capitals']:.0%} of the words with capitals; {f['marks']:.1%} of the letters with accents or vowel signs"}
