@@ -21,6 +21,6 @@ setup(
     package_data={'electra_nb': ['py.typed', '*.pyi', 'help.json', 'lab/reports/templates/*']},
     python_requires='>=' + cfg['min_python'],
     install_requires=cfg['requirements'].split(),
-    extras_require={'dev': cfg['dev_requirements'].split(), **{t: [t] for t in cfg['trackers'].split()}},
+    extras_require={'dev': cfg['dev_requirements'].split(), **{t: [t] for k in ('trackers','other_extras') for t in cfg[k].split()}},
     entry_points={'console_scripts': cfg['console_scripts'].split(), 'nbdev': ['electra_nb=electra_nb._modidx:d']},
     zip_safe=False)

@@ -268,13 +268,14 @@ def pretrain(
     size:str='tiny', # recipe: 'tiny', 'hour', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
     corpus:str=None, # file, folder, glob, name, data set, data frame, strings, or several of these (text.corpus); None: built-in
     out:str=None, # run folder; None: a folder in runs/ named after size and recipe
-    tokenizer:str=None, # vocab.txt, tokenizer.json, folder or hub name; None: trained on the corpus (hub corpora of the paper: BERT's)
+    tokenizer:str=None, # train 'wordpiece', 'unigram' or 'bpe'; or vocab.txt, tokenizer.json, folder, hub name; None: WordPiece (hub corpora: BERT's)
     start:str=None, # weights to go on from: a run or checkpoint, an ELECTRA or BERT-like folder, a hub name (lab.start.weights)
     add_words:str=None, # new tokens for the vocabulary of `start`: True, how many, a list, or a file with a word a line (lab.start.new_words)
     as_encoder:bool=False, # take a generator of `start` for the encoder
     general:str=None, # other text, as `corpus`, to see what a run with `start` forgets; None: built-in text; False: none
     text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet, data sets and data frames
     whole_files:bool=False, # one document a text file, instead of blank lines between documents
+    duplicates:str=None, # 'drop' documents equal to an earlier one, or 'drop_near' also nearly equal ones (lab.language.duplicates)
     resume:str='auto', # 'auto': go on if the folder holds this run; True: it must; False: it must not
     max_hours:float=None, # save and stop so many hours after this call; the same call goes on
     device:str=None, # 'cpu', 'cuda', or 'cuda:1' for the second GPU; None: a GPU if there is one
@@ -298,6 +299,7 @@ def pretrain(
     with engine.main_process():
         with interrupt_message(lambda: 'stopped while the text was prepared; the same call goes on from what is done'):
             found = get_corpus(corpus, text_column, whole_files)
+            if duplicates is not None: found = corpus = addition('duplicates')(found, duplicates)
             if start: tokenizer = start.own_tokenizer(tokenizer, found)
             begins = start and start.identity
             check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)

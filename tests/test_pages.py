@@ -65,7 +65,7 @@ def run_visible(
     p.wait(600)
     return p
 
-tables = 'additions engines families kinds objectives optimizers recipes speed ties watchers'.split()
+tables = 'additions engines families kinds objectives optimizers recipes speed ties vocab_kinds watchers'.split()
 
 def left_behind( # rows that the examples of a page leave in a table of the package, which other pages of the same process would see
     sources:list, # of code cells, without exported ones

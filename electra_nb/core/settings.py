@@ -140,7 +140,7 @@ _both = {'learning_rate':'lr', 'weight_decay weight_decay_rate':'wd', 'max_grad_
     'batch_size train_batch_size per_device_train_batch_size':'bs', 'max_seq_length seq_len':'max_len', 'fp16 bf16':'precision',
     'output_dir model_dir':'out', 'vocab vocab_file tokeniser':'tokenizer',
     'optim':'optimizer', 'scheduler lr_scheduler lr_scheduler_type':'schedule',
-    'label_smoothing':'losses are plain cross-entropies, without smoothing', 'trainer':'the loop is that of fastai',
+    'trainer':'the loop is that of fastai',
     'gradient_checkpointing':'activations are kept for the backward pass; a smaller bs needs less memory',
     'num_proc num_workers':'leave it out: rows are served from memory or from a memory map, without workers',
     'push_to_hub':"models are Hugging Face folders: upload_folder of huggingface_hub sends one",
@@ -152,11 +152,12 @@ _pretrain = {'max_steps num_train_steps epochs num_train_epochs':'steps', 'gradi
     'generator_hidden_size':'generator_size', 'untied_generator':'tie', 'electra_objective two_tower_generator':'objective',
     'torch_compile':'compile', 'resume_from_checkpoint':'resume', 'report_to':'log_with', 'data_dir dataset train_file':'corpus',
     'mlm':"write objective='mlm'", 'wandb':"write log_with='wandb'",
-    'vocab_kind':'a vocabulary is one of WordPieces; tokenizer takes another one',
+    'vocab_kind tokenizer_type':'tokenizer',
+    'label_smoothing label_smoothing_factor':'losses are plain cross-entropies; finetune has label_smoothing',
     'streaming':'leave it out: a corpus is read document by document, and packed once',
     'model_name_or_path init_checkpoint init_from checkpoint pretrained':'start'}
 _finetune = {'num_train_epochs max_steps':'epochs', 'group_by_length':'batches', 'layerwise_lr_decay':'layer_decay', 'num_trials':'runs',
-    'task_names':'tasks', 'data_dir':'glue_dir', 'double_unordered':'swap_pairs', 'n_best_size':'n_best',
+    'task_names':'tasks', 'label_smoothing_factor':'label_smoothing', 'data_dir':'glue_dir', 'double_unordered':'swap_pairs', 'n_best_size':'n_best',
     'model_name_or_path init_checkpoint init_from start checkpoint pretrained':'model', 'max_query_length':'max_question',
     'max_answer_length':'max_answer', 'qa_na_threshold':'no_answer_above', 'wandb':'only pretrain has trackers'}
 _tables = dict(pretrain=_pretrain, finetune=_finetune)

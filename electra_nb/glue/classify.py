@@ -241,11 +241,12 @@ def confused(self:Classify, rows:TextSplit, pred:np.ndarray) -> tuple: # true id
 
 @patch
 def training_loss(self:Classify, train:Features, own:ClassifyConfig) -> TaskLoss:
-    "The loss that is trained on, with weights of labels if they are asked for."
-    if own.class_weights is None: return self.loss
-    if not self.names:
-        raise ValueError(f"class_weights={own.class_weights!r} would have no effect: this task has scores, not labels; leave it out")
-    return TaskLoss(self.task, balanced_weights(train.y.bincount(minlength=self.n_out)))
+    "The loss that is trained on, with weights of labels and smoothed targets if they are asked for."
+    asked = {k:v for k,v in dict(class_weights=own.class_weights, label_smoothing=own.label_smoothing).items() if v}
+    for k,v in asked.items():
+        if not self.names: raise ValueError(f"{k}={v!r} would have no effect: this task has scores, not labels; leave it out")
+    weights = balanced_weights(train.y.bincount(minlength=self.n_out)) if own.class_weights else None
+    return TaskLoss(self.task, weights, own.label_smoothing)
 
 # %% ../../nbs/book/47_classify.ipynb #b2db5217
 def submission_words(

@@ -109,19 +109,20 @@ class TaskLoss:
     def __init__(self,
         task:Task, # its labels or its scale
         weights:Tensor=None, # (n labels,) how much a row of each label counts in the mean; None: all the same
+        smoothing:float=0., # share of each target that is spread over all labels, 0 to 1
     ):
-        self.classes,self.weights,self.reduction = bool(task.labels),weights,'mean'
+        self.classes,self.weights,self.smoothing,self.reduction = bool(task.labels),weights,smoothing,'mean'
         self.low,self.high = task.scale
 
     def __call__(self,
         out:Tensor, # (bs, n_out) outputs of the model
         y:Tensor, # (bs,) label ids or scores
-    ) -> Tensor: # 0-dimensional; with `reduction='none'` (bs,), without weights
+    ) -> Tensor: # 0-dimensional; with `reduction='none'` (bs,), without weights and smoothing
         if not self.classes:
             target = (y.float()-self.low)/(self.high-self.low)
             return F.mse_loss(out.float()[:,0], target, reduction=self.reduction)
-        losses = F.cross_entropy(out.float(), y, reduction='none')
-        if self.reduction=='none': return losses
+        if self.reduction=='none': return F.cross_entropy(out.float(), y, reduction='none')
+        losses = F.cross_entropy(out.float(), y, reduction='none', label_smoothing=self.smoothing)
         return losses.mean() if self.weights is None else (losses*self.weights.to(out.device)[y]).mean()
 
     def activation(self, out):
@@ -144,5 +145,6 @@ def balanced_weights(
 class LabelConfig(Settings):
     "How labels are learned."
     class_weights:str=None # 'balanced': rows of rare labels count more in the loss, so that each label counts the same; None: each row does
-    ranges = dict(class_weights=('balanced',))
+    label_smoothing:float=0. # share of each target that is spread over all labels in the loss (Szegedy et al. 2016)
+    ranges = dict(class_weights=('balanced',), label_smoothing='[0, 1)')
     narrow = {} # other defaults in encoders narrower than those of the paper

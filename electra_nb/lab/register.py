@@ -7,6 +7,8 @@ __all__ = ['watchers', 'cli']
 
 # %% ../../nbs/lab/02_register.ipynb #e5fd7cc4
 from dataclasses import replace
+from .language.duplicates import drop_duplicates
+from .language.subwords import subwords
 from .reports.text_facts import WatchText
 from .planning.clock import fit_deadline
 from .planning.plan import dry_run_of, plan
@@ -36,7 +38,9 @@ from ..pretraining import additions, pretrain
 from ..recipe import group_titles, list_options, make_recipe, recipe_docs, recipes
 from .speed.compile import compile_cbs, unpad_multiple
 from .speed.processes import SeveralProcesses
+from ..text.tokenizer import vocab_kinds
 from ..training.optim import optimizers
+from functools import partial
 from ..training.loop import speed, engines, watchers # chkstyle: ignore (`watchers` grows below)
 
 # %% ../../nbs/lab/02_register.ipynb #be7e674c
@@ -62,9 +66,10 @@ for kind in ('electra','bert','albert','modernbert'): families[f'{kind}_answers'
 # %% ../../nbs/lab/02_register.ipynb #c188ddf0
 speed.callbacks,speed.unpad = compile_cbs,unpad_multiple
 optimizers.update(lamb=Lamb, muon=Muon)
+vocab_kinds.update({kind:partial(subwords, kind=kind) for kind in ('unigram','bpe')})
 recipes.update(small_owt=small_owt, alectra=alectra) # lmtuners
 engines.append(SeveralProcesses())
-additions.update(hours=fit_deadline, dry_run=dry_run_of, start=open_words)
+additions.update(hours=fit_deadline, dry_run=dry_run_of, start=open_words, duplicates=drop_duplicates)
 watchers += [WatchText,WatchTime,WatchGeneral,WatchSamples,WatchCurves,WatchTrackers,WriteCard,Diagnose,WriteReport,WatchPairs] # the last one has the last word
 
 # %% ../../nbs/lab/02_register.ipynb #42025e53

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MaskConfig', 'n_slots', 'n_used', 'candidates', 'draw_slots', 'apply_mask', 'random_words', 'share_done',
-           'mask_prob_at', 'continues_word', 'span_lengths', 'word_numbers', 'span_numbers', 'draw_units',
+           'mask_prob_at', 'word_sign', 'continues_word', 'span_lengths', 'word_numbers', 'span_numbers', 'draw_units',
            'mask_tokens', 'MaskTokens']
 
 # %% ../../nbs/book/21_masking.ipynb #8dad0879
@@ -125,14 +125,20 @@ def mask_prob_at(
     return cfg.mask_prob+(cfg.final_mask_prob-cfg.mask_prob)*done
 
 # %% ../../nbs/book/21_masking.ipynb #2d9b1973
+def word_sign(
+    tok:PreTrainedTokenizerFast,
+) -> str: # '▁' or 'Ġ'; None: WordPiece, which marks what continues a word
+    "The sign of a token that begins a word."
+    if type(tok.backend_tokenizer.model).__name__=='WordPiece': return
+    return '▁' if any(w.startswith('▁') for w in tok.get_vocab()) else 'Ġ'
+
 def continues_word(
     tok:PreTrainedTokenizerFast,
 ) -> Tensor: # (v,) bool
     "True for the ids that continue the word of the token before."
-    words,special = tok.convert_ids_to_tokens(list(range(len(tok)))),set(tok.all_special_ids)
-    pieces = [w.startswith('##') for w in words]
-    if not any(pieces): pieces = [not w.startswith(('Ġ','▁')) for w in words]
-    return torch.tensor([p and i not in special for i,p in enumerate(pieces)])
+    words,special,sign = tok.convert_ids_to_tokens(list(range(len(tok)))),set(tok.all_special_ids),word_sign(tok)
+    def continues(w): return w.startswith('##') if sign is None else not w.startswith(sign)
+    return torch.tensor([continues(w) and i not in special for i,w in enumerate(words)])
 
 # %% ../../nbs/book/21_masking.ipynb #7843e964
 def span_lengths(

@@ -12,17 +12,17 @@ from .corpus import Corpus
 from .examples import build_examples, whole_documents
 from .packing import ExamplesConfig
 from .rows import packing_stats
-from .tokenizer import get_tokenizer, load_tokenizer, VocabConfig
+from .tokenizer import get_tokenizer, load_tokenizer, trains, VocabConfig
 
 # %% ../../nbs/book/14_prepare.ipynb #d56da8bd
 def check_vocab_options(
     given:dict, # options by name; None: not given
-    source, # tokenizer: name, path or object; None: it will be trained
+    source, # tokenizer: name, path or object; None or a kind: it will be trained
 ) -> None:
     "Refuse settings of a vocabulary that a ready tokenizer would ignore."
     fixed = ('vocab_size',) if str(source).endswith('.txt') else ('vocab_size','lower','strip_accents')
     idle = [k for k in fixed if given.get(k) is not None]
-    if source is None or not idle: return
+    if trains(source) or not idle: return
     raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r:.80}: leave it out, or pass another tokenizer=")
 
 # %% ../../nbs/book/14_prepare.ipynb #17f7a3e6
@@ -42,9 +42,13 @@ def _log_stats(stats, n_valid, valid, whole=True):
         logger.info(f"{stats['held_out']:.2%} of the text are held out, not valid={valid:g}, since some documents are far longer")
 
 # %% ../../nbs/book/14_prepare.ipynb #f6066cc6
+def _check_kind(kind, tok):
+    began = type(tok.backend_tokenizer.model).__name__.lower()
+    if began!=kind: raise ValueError(f"this run began with a tokenizer of the kind {began!r}, not {kind!r}: leave tokenizer= out, or pass another out=")
+
 def prepare(
     corpus:Corpus, # the text
-    tokenizer=None, # vocab.txt, tokenizer.json, folder, hub name or tokenizer; None: that of the corpus, or a trained one
+    tokenizer=None, # kind to train, vocab.txt, tokenizer.json, folder, hub name or tokenizer; None: that of the corpus, or a trained one
     vocab:VocabConfig=VocabConfig(), # how to train a vocabulary
     packing:ExamplesConfig=ExamplesConfig(), # how to pack rows
     max_positions:int=512, # positions of the model, noted in the tokenizer
@@ -56,9 +60,10 @@ def prepare(
     size = f', {corpus.n_bytes/1e6:.1f} MB' if (corpus.n_bytes or 0)>=50_000 else ''
     logger.info(f'corpus: {corpus.name}{size}')
     source = corpus.tokenizer if tokenizer is None else tokenizer
-    go_on = source is None and saved is not None and not verify_folder(saved)
-    if source is None and not go_on: whole_documents(corpus, packing.valid) # refuses a text before a vocabulary is trained on it
+    go_on = trains(source) and saved is not None and not verify_folder(saved)
+    if trains(source) and not go_on: whole_documents(corpus, packing.valid) # refuses a text before a vocabulary is trained on it
     tok = load_tokenizer(saved) if go_on else get_tokenizer(source, corpus, vocab)
+    if go_on and source: _check_kind(source, tok)
     tok.model_max_length = max_positions
     train_set,valid_set = build_examples(corpus, tok, packing, cache, progress=not quiet())
     stats = packing_stats(train_set, n_rows_seen)

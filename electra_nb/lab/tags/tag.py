@@ -52,6 +52,7 @@ class Tag:
     def training_loss(self, train, own):
         if own.tag_head=='wide': return chain_loss(own)
         loss = self.loss
+        loss.smoothing = own.label_smoothing
         if own.class_weights: loss.weights = balanced_weights(train.y[train.y>=0].bincount(minlength=self.n_out))
         return loss
 

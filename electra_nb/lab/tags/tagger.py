@@ -117,13 +117,14 @@ class Tagger(nn.Module):
 # %% ../../../nbs/lab/tags/03_tagger.ipynb #ed9a4044
 class TagLoss:
     "The mean over sentences of the sum over their words."
-    def __init__(self): self.reduction,self.weights = 'mean',None
+    def __init__(self): self.reduction,self.weights,self.smoothing = 'mean',None,0.
     def __call__(self,
         out:Tensor, # (bs, w, n_out)
         y:Tensor, # (bs, w) ids of tags; -100: no word
     ) -> Tensor: # 0-dimensional, or (bs,) with `reduction='none'`
         weights = None if self.weights is None else self.weights.to(out.device)
-        loss = F.cross_entropy(out.float().flatten(0, 1), y.flatten(), weights, reduction='none').view(y.shape).sum(1)
+        how = dict(weight=weights, reduction='none', label_smoothing=self.smoothing)
+        loss = F.cross_entropy(out.float().flatten(0, 1), y.flatten(), **how).view(y.shape).sum(1)
         return loss if self.reduction=='none' else loss.mean()
 
     def activation(self, out): return out.float().softmax(-1) if isinstance(out, Tensor) else L(map(self.activation, out))

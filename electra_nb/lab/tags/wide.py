@@ -160,7 +160,8 @@ class ChainLoss(TagLoss):
 # %% ../../../nbs/lab/tags/04_wide.ipynb #afbb5ec6
 def chain_loss(own) -> ChainLoss: # `own` is a `TagConfig`
     "The loss, and a line that says which head it trains."
-    if own.class_weights: raise ValueError("class_weights would have no effect on the wide head: pass tag_head='linear' with it")
+    for k in ('class_weights','label_smoothing'):
+        if getattr(own, k): raise ValueError(f"{k} would have no effect on the wide head: pass tag_head='linear' with it")
     say_once("tags: the wide head, with affixes, shapes, neighbours and a CRF; tag_head='linear' is that of the paper's code")
     return ChainLoss()
 
