@@ -17,7 +17,8 @@ from .families.bert import bert, small_owt, two_labels
 from .families.modern import modern
 from .families.optimizers import Lamb, Muon
 from .start.general import WatchGeneral
-from .start.weights import open_start
+from .start.weights import converters, open_start
+from .tf1.names import tf1_start
 from .objectives.disentangled import disentangle
 from ..model.families import families, ties
 from .speed.unpad import Unpadded
@@ -64,6 +65,7 @@ speed.callbacks,speed.unpad = compile_cbs,unpad_multiple
 optimizers.update(lamb=Lamb, muon=Muon)
 recipes.update(small_owt=small_owt, alectra=alectra) # lmtuners
 engines.append(SeveralProcesses())
+converters.append(tf1_start)
 additions.update(hours=fit_deadline, dry_run=dry_run_of, start=open_start)
 watchers += [WatchText,WatchTime,WatchGeneral,WatchSamples,WatchCurves,WatchTrackers,WriteCard,Diagnose,WriteReport,WatchPairs] # the last one has the last word
 
