@@ -130,7 +130,7 @@ def write_place(x:np.ndarray, offset:int) -> bytes: # a variable, where its byte
     crc = _fixed(masked_crc(x.tobytes()))
     return b'\x08'+to_varint(kind)+b'\x12'+to_varint(len(dims))+dims+where+b'\x28'+to_varint(x.nbytes)+b'\x35'+crc
 
-# %% ../../../nbs/lab/tf1/01_table.ipynb #2822ee73
+# %% ../../../nbs/lab/tf1/01_table.ipynb #bf9c65d7
 def checkpoint_prefix(
     source:str, # prefix, one of the files, or a folder
 ) -> Path: # None: there is no TF1 checkpoint
@@ -151,7 +151,7 @@ def in_file(
 ):
     "Say in which file something is wrong."
     try: yield
-    except ValueError as e: raise ValueError(f"{path} cannot be read: {e}. Fetch or make the file again") from None
+    except (ValueError,OSError) as e: raise ValueError(f"{path} cannot be read: {e}. Fetch or make the file again") from None
 
 # %% ../../../nbs/lab/tf1/01_table.ipynb #5e233c01
 def _places(data):
