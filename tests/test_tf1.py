@@ -194,3 +194,101 @@ def test_mutations(tmp_path):
         paths[which].write_bytes(whole[which])
     assert refused>5000 and read>500, (refused,read)
     if sys.platform=='linux': assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss-before<50_000 # KB
+
+def record(content):
+    n = len(content).to_bytes(8, 'little')
+    return n+masked_crc(n).to_bytes(4, 'little')+content+masked_crc(content).to_bytes(4, 'little')
+
+@real
+def test_prepared_examples(tmp_path):
+    "The rows of TensorFlow's record files are those that went into them; any damaged byte is noticed, in the record where it is."
+    here = oracles/'tfrecords'
+    files = json.loads((here/'contents.json').read_text())['files']
+    found = list(tfrecord_rows(here/'pretrain_data.tfrecord-*'))
+    want = [e for examples in files for e in examples]
+    assert len(found)==len(want)>30
+    for (ids,n_a),e in zip(found, want):
+        n = sum(e['input_mask'])
+        assert ids.tolist()==e['input_ids'][:n] and n_a==n-sum(e['segment_ids'])
+    whole = (here/'pretrain_data.tfrecord-0-of-2').read_bytes()
+    starts = [at for at,_ in read_records(here/'pretrain_data.tfrecord-0-of-2')]
+    rng = random.Random(0)
+    for _ in range(300):
+        at = rng.randrange(len(whole))
+        (tmp_path/'a').write_bytes(whole[:at]+bytes([whole[at]^1<<rng.randrange(8)])+whole[at+1:])
+        with pytest.raises(ValueError, match=f'record at byte {max(s for s in starts if s<=at)} '): list(tfrecord_rows(tmp_path/'a'))
+
+def example(**lists):
+    def message(tag, content): return bytes([tag])+to_varint(len(content))+content
+    def feature(xs): return message(26, message(10, b''.join(map(to_varint, xs))))
+    return message(10, b''.join(message(10, message(10, k.encode())+message(18, feature(v))) for k,v in lists.items()))
+
+def test_damaged_examples(tmp_path):
+    "Records with right checksums and damaged content are refused in a sentence, or are rows."
+    row = example(input_ids=[2,300,7,3,9,3,0,0], input_mask=[1]*6+[0]*2, segment_ids=[0]*4+[1]*2+[0]*2)
+    rng,refused,read = random.Random(0),0,0
+    for _ in range(2000):
+        (tmp_path/'a').write_bytes(record(rng.choice((flipped,varints_inserted))(rng, row)))
+        try:
+            (ids,n_a), = tfrecord_rows(tmp_path/'a')
+            assert 0<=n_a<=len(ids)<=len(row)
+            read += 1
+        except ValueError as e:
+            assert f"{tmp_path/'a'}: the record at byte 0 is no row" in str(e)
+            refused += 1
+    assert refused>1000 and read>50, (refused,read)
+
+@real
+def test_pretrain_goes_on(tmp_path):
+    "`pretrain` begins with both towers of TensorFlow's file, and its vocabulary; without one it says what to pass."
+    here = tmp_path/'google'
+    shutil.copytree(oracles/'checkpoints'/'tiny_proj', here)
+    for p in (here,*here.iterdir()): p.chmod(0o755)
+    (here/'bert_config.json').write_text('{"num_attention_heads": 2}')
+    usual = dict(corpus=[f'{part} {i}' for i in range(20) for part in tiny_text.split('\n\n')], steps=2, bs=4, device='cpu', eval_every=2, save_every=2, probe=False, general=False, start=str(here/'model.ckpt-3'))
+    with pytest.raises(ValueError, match='has no tokenizer beside its weights: pass tokenizer='): pretrain(**usual, out=tmp_path/'run')
+    shutil.copy(oracles/'vocab_small.txt', here/'vocab.txt')
+    variables,start = read_variables(here/'model.ckpt-3'),Start(here)
+    assert start.tie=='embeddings' and [c.num_attention_heads for c in (start.cfg,*start.gen_cfg)]==[2,1]
+    learn = pretrain(**usual, out=tmp_path/'run', lr=1e-9)
+    gen,disc = learn.model.generator,learn.model.discriminator
+    assert gen.electra.embeddings is disc.electra.embeddings or torch.equal(gen.electra.embeddings.word_embeddings.weight, disc.electra.embeddings.word_embeddings.weight)
+    for tower,name in ((disc,'electra/encoder/layer_2/output/dense/kernel'),(gen,'generator/encoder/layer_0/intermediate/dense/kernel'),(disc,'discriminator_predictions/dense_1/kernel')):
+        weight = tower.get_parameter(hf_name(name)[1])
+        assert (weight-to_hf(name, variables[name])).abs().max()<1e-6
+    assert verify(tmp_path/'run').problems==[]
+    to_tf1(tmp_path/'run', tmp_path/'back'/'model.ckpt-2')
+    again = read_variables(tmp_path/'back'/'model.ckpt-2')
+    assert {k:v.shape for k,v in again.items()}=={k:v.shape for k,v in variables.items() if '/adam_' not in k}
+    assert (tmp_path/'back'/'vocab.txt').read_text()==(here/'vocab.txt').read_text()
+    assert verify(tmp_path/'run', tmp_path/'back').problems==[]
+
+def exit_code(*argv):
+    try: cli([*map(str, argv)])
+    except SystemExit as e: return e.code
+    return 0
+
+def test_verify_finds_slips(mine, tmp_path, capsys):
+    "Each known slip of a converter is named, the exit code is 1, and that of wrong input is 2."
+    to_tf1(mine, tmp_path/'google'/'model.ckpt-0')
+    assert exit_code(mine, '--other', tmp_path/'google')==0 and exit_code(tmp_path/'nowhere'/'a'/'b')==2
+    weights = load_file(mine/'discriminator'/'model.safetensors')
+    key = 'electra.encoder.layer.1.attention.self.query.weight' # square
+    slips = {'logits of the discriminators differ':lambda w: w|{key:w[key].T.contiguous()}, 'a generator is here instead of a discriminator':lambda w: load_file(mine/'generator'/'model.safetensors'),
+        '1 weights are missing and would be random':lambda w: {k:v for k,v in w.items() if k!=key}, 'gamma and beta':lambda w: {k.replace('LayerNorm.weight', 'LayerNorm.gamma'):v for k,v in w.items()},
+        'its head is absent':lambda w: {k:v for k,v in w.items() if k[0]!='d'}, 'every bias is 0':lambda w: {k:v*0 if k.startswith('d') else v for k,v in w.items()}}
+    for i,(says,change) in enumerate(slips.items()):
+        copy = tmp_path/f'copy_{i}'
+        shutil.copytree(mine, copy)
+        save_file(change(weights), copy/'discriminator'/'model.safetensors')
+        capsys.readouterr()
+        assert exit_code(copy, '--other', mine)==1
+        said = [l for l in capsys.readouterr().out.splitlines() if l.startswith('WRONG')]
+        assert says in said[0], said
+    assert verify(mine/'generator').problems==[] and [*tower_folders(mine/'generator')]==['generator']
+
+def test_heads_in_the_cache(mine, tmp_path):
+    "Another number of heads is another model, also where the first one is in the cache."
+    to_tf1(mine, tmp_path/'google'/'model.ckpt-0')
+    assert verify(mine, tmp_path/'google').problems==[]
+    assert 'differ' in verify(mine, tmp_path/'google', n_heads=4).problems[0]
