@@ -5,24 +5,22 @@
 # %% auto #0
 __all__ = ['Checked', 'Verdict', 'cli', 'tower_folders', 'check_head', 'check_tower', 'fixed_logits', 'verify']
 
-# %% ../../../nbs/lab/tf1/04_verify.ipynb #15ce7c51
+# %% ../../../nbs/lab/tf1/04_verify.ipynb #f8de03d7
 import sys, torch
 from collections import namedtuple
 from ...commands import Command
 from ..start.weights import fetch
-from .names import from_tf1, left_over, read_towers
-from .table import checkpoint_prefix
+from .names import read_towers, tf1_start
 from ...model.families import family_of
 from ...model.hf import config_values, load_tower, read_config, read_weights
 from ...text.tokenizer import load_tokenizer
 from ...training.checkpoints import newest_checkpoint
 from pathlib import Path
 
-# %% ../../../nbs/lab/tf1/04_verify.ipynb #99ae04db
+# %% ../../../nbs/lab/tf1/04_verify.ipynb #a1666eb1
 def tower_folders(source:str, n_heads:int=None) -> dict: # as for `verify` -> name of a tower -> Hugging Face folder
     "The folders of all towers."
-    path = Path(source).expanduser()
-    if not (path/'config.json').is_file() and checkpoint_prefix(source): path = from_tf1(source, n_heads=n_heads)
+    path = tf1_start(source, n_heads) or Path(source).expanduser()
     if not path.is_dir(): path = fetch(str(source))
     if (path/'config.json').is_file(): return {path.resolve().name:path}
     for home in filter(None, (path,newest_checkpoint(path/'checkpoints'))):
@@ -80,7 +78,7 @@ def fixed_logits(folder:Path, head:str) -> torch.Tensor: # Hugging Face folder, 
     mask = (torch.arange(ids.shape[1])<torch.tensor([[ids.shape[1]],[5]])).long()
     with torch.no_grad(): return load_tower(family_of(cfg).heads[head], folder).eval()(ids, attention_mask=mask).logits[mask.bool()]
 
-# %% ../../../nbs/lab/tf1/04_verify.ipynb #16d4e3f4
+# %% ../../../nbs/lab/tf1/04_verify.ipynb #549b59d9
 Verdict = namedtuple('Verdict', 'facts problems') # lines
 
 def verify(
@@ -99,9 +97,7 @@ def verify(
         if {'rtd','mlm'}<=found.keys():
             tables = [next(v for k,v in read_weights(f, read_config(f)).items() if k.endswith('word_embeddings.weight')) for f in found.values()]
             facts.append(f"{of}: its towers have {'the same table' if torch.equal(*tables) else 'different tables'} of words")
-        if not (Path(of)/'config.json').is_file() and (prefix := checkpoint_prefix(of)):
-            left = left_over(prefix, read_towers(prefix, n_heads))
-            facts.append(f"{of}: {len(left)} variables left over{': '*bool(left)}{', '.join(left[:3])}{' …'*bool(left[3:])}")
+        if tf1_start(of, n_heads): facts.append(f"{of}: variables left over: {', '.join(read_towers(of, n_heads)[1]) or 'none'}")
     both = [h for h in heads[0] if h and h in heads[1]]
     if other and not both: problems.append('the two have no head in common, so their logits cannot be compared')
     for h in both if not problems else ():
