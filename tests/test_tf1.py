@@ -274,7 +274,7 @@ def test_verify_finds_slips(mine, tmp_path, capsys):
     assert exit_code(mine, '--other', tmp_path/'google')==0 and exit_code(tmp_path/'nowhere'/'a'/'b')==2
     weights = load_file(mine/'discriminator'/'model.safetensors')
     key = 'electra.encoder.layer.1.attention.self.query.weight' # square
-    slips = {'logits of the discriminators differ':lambda w: w|{key:w[key].T.contiguous()}, 'a generator is here instead of a discriminator':lambda w: load_file(mine/'generator'/'model.safetensors'),
+    slips = {'logits of the discriminators differ':lambda w: w|{key:w[key].T.contiguous()}, 'a generator is here instead of a discriminator: its head':lambda w: load_file(mine/'generator'/'model.safetensors'),
         '1 weights are missing and would be random':lambda w: {k:v for k,v in w.items() if k!=key}, 'gamma and beta':lambda w: {k.replace('LayerNorm.weight', 'LayerNorm.gamma'):v for k,v in w.items()},
         'its head is absent':lambda w: {k:v for k,v in w.items() if k[0]!='d'}, 'every bias is 0':lambda w: {k:v*0 if k.startswith('d') else v for k,v in w.items()}}
     for i,(says,change) in enumerate(slips.items()):

@@ -6,10 +6,11 @@
 __all__ = ['Scopes', 'Tf1Tower', 'variable_name', 'find_scopes', 'scope_config', 'read_towers', 'from_tf1', 'tf1_start',
            'named_variables', 'to_tf1']
 
-# %% ../../../nbs/lab/tf1/02_names.ipynb #a8c98e90
+# %% ../../../nbs/lab/tf1/02_names.ipynb #4fc407c8
 import json, numpy as np, re, torch
 from collections import namedtuple
-from ...core.files import atomic_file, atomic_folder, cache_folder, file_hash, hash_texts, read_json, remove_folder, verify_folder
+from ...core.files import atomic_file, atomic_folder, cache_folder, file_hash, hash_texts
+from ...core.files import read_json, remove_folder, verify_folder
 from ...core.messages import logger
 from ..start.weights import find_towers, start_config, start_weights
 from .table import checkpoint_prefix, in_file, read_variables, write_variables
@@ -19,9 +20,10 @@ from ...text.tokenizer import load_tokenizer
 from pathlib import Path
 from safetensors.torch import save_file
 
-# %% ../../../nbs/lab/tf1/02_names.ipynb #d7ab6297
-_spelled = {r'^generator_lm_head\.bias$':'generator_predictions.output_bias', r'(_embeddings)\.weight$':r'\1', r'LayerNorm\.weight$':'LayerNorm.gamma',
-    r'LayerNorm\.bias$':'LayerNorm.beta', r'\.weight$':'.kernel', r'\.layer\.(\d+)\.':r'.layer_\1.', r'dense_prediction\.':'dense_1.'}
+# %% ../../../nbs/lab/tf1/02_names.ipynb #ae911fd2
+_spelled = {r'^generator_lm_head\.bias$':'generator_predictions.output_bias', r'_embeddings\.weight$':'_embeddings',
+    r'\.layer\.(\d+)':r'.layer_\1', r'LayerNorm\.weight$':'LayerNorm.gamma', r'LayerNorm\.bias$':'LayerNorm.beta',
+    r'\.weight$':'.kernel', r'dense_prediction\.':'dense_1.'}
 
 def variable_name(name:str, scope:str='electra') -> str: # of a weight in transformers, where its tower keeps it
     "What the original code calls a weight."
@@ -61,7 +63,7 @@ def scope_config(
     sizes |= dict(hidden_size=width, intermediate_size=full, num_hidden_layers=len(layers))
     return electra_config({'num_attention_heads':max(1, width//64), **known, **sizes}, 'its shape')
 
-# %% ../../../nbs/lab/tf1/02_names.ipynb #d3e16083
+# %% ../../../nbs/lab/tf1/02_names.ipynb #46ce07f3
 Tf1Tower = namedtuple('Tf1Tower', 'kind cfg weights names') # class in transformers; tensors; names of their variables
 
 def _known(prefix, n_heads):
@@ -69,7 +71,7 @@ def _known(prefix, n_heads):
     path = prefix.with_name('bert_config.json')
     known = read_json(path) if path.is_file() else {}
     heads = known.get('num_attention_heads') if n_heads is None else n_heads,known.get('generator_num_attention_heads')
-    if heads[0] is None: logger.info(f'{prefix.name}: one attention head for every 64 units, as in the original code; if it had others, say n_heads=')
+    if heads[0] is None: logger.info(f'{prefix.name}: a head for every 64 units, as in the original code; if it had others, say n_heads=')
     return [{k:v for k,v in dict(num_attention_heads=n, hidden_act=known.get('hidden_act')).items() if v is not None} for n in heads]
 
 def _tensor(x, name): return torch.from_numpy(np.array(x.T if name.endswith('/kernel') else x, np.float32, order='C'))
@@ -86,8 +88,8 @@ def read_towers(
     with in_file(prefix):
         for tower,scopes in find_scopes(variables).items():
             cfg = scope_config(variables, scopes, known[tower=='generator'])
-            with torch.device('meta'): keys = family.heads[scopes.head or 'rtd'](cfg).state_dict().keys()-{'generator_lm_head.weight'} # a table that is tied
-            keys = sorted(k for k in keys if scopes.head or k.startswith('electra.'))
+            with torch.device('meta'): keys = sorted(family.heads[scopes.head or 'rtd'](cfg).state_dict())
+            keys = [k for k in keys if k!='generator_lm_head.weight' and (scopes.head or k.startswith('electra.'))]
             names = {k:variable_name(k, scopes.embeddings if '.embeddings.' in k else scopes.encoder)+slot for k in keys}
             lacks = [v for v in names.values() if v not in variables]
             if lacks: raise ValueError(f"{len(lacks)} of the {len(names)} variables of its {tower} are missing, such as {lacks[0]}")
@@ -96,7 +98,7 @@ def read_towers(
     used = {v.removesuffix(slot) for t in out.values() for v in t.names.values()}
     return out,sorted(v for v in variables if v not in used and not re.search('/adam_[mv]$|^global_step$', v))
 
-# %% ../../../nbs/lab/tf1/02_names.ipynb #22492090
+# %% ../../../nbs/lab/tf1/02_names.ipynb #0a1685de
 def _beside(prefix): return [p for n in ('tokenizer.json','vocab.txt','bert_config.json') if (p := prefix.with_name(n)).is_file()]
 
 def from_tf1(
@@ -111,8 +113,8 @@ def from_tf1(
     if left: logger.warning(f"{source}: left out {', '.join(left[:3])}{' …' if left[3:] else ''}, which no tower has")
     tok = next((p for p in _beside(checkpoint_prefix(source)) if p.name!='bert_config.json'), None) if tokenizer is None else tokenizer
     if isinstance(tok, (str,Path)): tok = load_tokenizer(tok)
-    rows = towers[[*towers][-1]].cfg.vocab_size
-    if tok is not None and len(tok)>rows: raise ValueError(f"the tokenizer has {len(tok):,} ids, but {source} has {rows:,} embeddings: pass its own tokenizer=")
+    n,rows = len(tok or ()),towers[[*towers][-1]].cfg.vocab_size
+    if n>rows: raise ValueError(f"the tokenizer has {n:,} ids, but {source} has {rows:,} embeddings: pass its own tokenizer=")
     def write(path):
         for name,t in towers.items():
             t.cfg.architectures = [t.kind.__name__]
@@ -148,7 +150,7 @@ def named_variables(towers:dict) -> dict: # name -> weights, the encoder last ->
             found[name] = (v.T if name.endswith('/kernel') else v).numpy()
     return found
 
-# %% ../../../nbs/lab/tf1/02_names.ipynb #e620f33b
+# %% ../../../nbs/lab/tf1/02_names.ipynb #88c8f605
 def to_tf1(
     source:str, # run folder, checkpoint or Hugging Face folder, as `start` of `pretrain`
     prefix:str, # path of the new checkpoint without endings, such as `tf1/model.ckpt-0`
@@ -159,7 +161,7 @@ def to_tf1(
     folders = dict(generator=gen, discriminator=enc) if gen else dict(discriminator=enc)
     cfgs = {k:start_config(f)[0] for k,f in folders.items()}
     odd = [c for c in cfgs.values() if c.layer_norm_eps!=1e-12 or c.hidden_act not in ('gelu','relu','tanh')]
-    if odd: raise ValueError(f"{source} has layer_norm_eps={odd[0].layer_norm_eps} and hidden_act={odd[0].hidden_act!r}; the original code can do 1e-12 and 'gelu'")
+    if odd: raise ValueError(f"{source}: the original code has no {odd[0].hidden_act!r} with layer_norm_eps={odd[0].layer_norm_eps}")
     variables = named_variables({k:start_weights(f) for k,f in folders.items()})
     write_variables(prefix, {**variables, 'global_step':np.int64(0)})
     settings = {f"{'generator_'*(k=='generator')}num_attention_heads":c.num_attention_heads for k,c in cfgs.items()}

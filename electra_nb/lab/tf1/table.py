@@ -61,11 +61,11 @@ def write_block(entries:list) -> bytes: # (name, value), both bytes, in order ->
     out += b''.join(map(_fixed, [*places,len(places)]))+b'\0'
     return out+_fixed(masked_crc(out))
 
-# %% ../../../nbs/lab/tf1/01_table.ipynb #a325bc62
+# %% ../../../nbs/lab/tf1/01_table.ipynb #22d9ffdd
 def read_block(data:bytes, at:int, n:int) -> Iterator: # of the file, place and bytes of a block without its end -> (name, value)
     "The entries of a block."
-    block,crc = data[at:at+n],data[at+n+1:at+n+5]
-    if len(crc)<4 or masked_crc(data[at:at+n+1])!=int.from_bytes(crc, 'little'): raise ValueError(f'the block at byte {at} does not have its checksum')
+    block,crc = data[at:at+n],int.from_bytes(data[at+n+1:at+n+5], 'little')
+    if at+n+5>len(data) or masked_crc(data[at:at+n+1])!=crc: raise ValueError(f'the block at byte {at} does not have its checksum')
     if data[at+n]: raise ValueError('it is compressed, which TensorFlow does not do to checkpoints: write it again without compression')
     end,at,name = n-4-4*int.from_bytes(block[-4:], 'little'),0,b''
     if end<0: raise ValueError('a block has no list of places')
@@ -101,7 +101,7 @@ def table_entries(data:bytes) -> Iterator: # of the file -> (name, value) of eac
         end = start+varint(place, at)[0]
         yield from read_block(data, start, end-start)
 
-# %% ../../../nbs/lab/tf1/01_table.ipynb #98d996b9
+# %% ../../../nbs/lab/tf1/01_table.ipynb #486ecfe5
 kinds_of = {1:'<f4', 2:'<f8', 3:'<i4', 9:'<i8', 19:'<f2'} # TensorFlow's number of a type -> NumPy's name
 Place = namedtuple('Place', 'shard offset size crc kind shape') # number of the file; bytes; key of `kinds_of`; dimensions
 
@@ -111,7 +111,8 @@ def read_place(value:bytes) -> Place: # from the table
     shape = tuple(dict(fields(v)).get(8, 0) for tag,v in fields(found.get(18, b'')) if tag==18)
     p = Place(*(found.get(k, 0) for k in (24,32,40)), int.from_bytes(found.get(53, b''), 'little'), kinds_of.get(found.get(8)), shape)
     if p.kind is None or 58 in found: raise ValueError('it is in slices, or of a type that no weights have, such as text')
-    if len(shape)>8 or math.prod(shape)*np.dtype(p.kind).itemsize!=p.size: raise ValueError(f'its {p.size} bytes are not those of its shape {shape[:8]}')
+    fits = len(shape)<9 and math.prod(shape)*np.dtype(p.kind).itemsize==p.size
+    if not fits: raise ValueError(f'its {p.size} bytes are not those of its shape {shape[:8]}')
     return p
 
 def write_place(x:np.ndarray, offset:int) -> bytes: # a variable, where its bytes are
@@ -123,14 +124,14 @@ def write_place(x:np.ndarray, offset:int) -> bytes: # a variable, where its byte
     crc = _fixed(masked_crc(x.tobytes()))
     return b'\x08'+to_varint(kind)+b'\x12'+to_varint(len(dims))+dims+where+b'\x28'+to_varint(x.nbytes)+b'\x35'+crc
 
-# %% ../../../nbs/lab/tf1/01_table.ipynb #26875392
+# %% ../../../nbs/lab/tf1/01_table.ipynb #bd059d9c
 def checkpoint_prefix(source:str) -> Path: # prefix, one of the files, or a folder -> None: there is no TF1 checkpoint
     "The path of a checkpoint without the endings of its files."
     path,ends = Path(source).expanduser(),r'\.(index|meta|data-\d{5}-of-\d{5})$'
     if path.is_dir():
         note = path/'checkpoint'
-        text = note.read_text(errors='replace') if note.is_file() else ''
-        named = re.findall(r'^model_checkpoint_path: "(?:.*[/\\])?([^"/\\]+)"', text, re.M) or [p.name for p in path.glob('*.index')]
+        text = note.read_text(errors='replace').replace('\\', '/') if note.is_file() else ''
+        named = re.findall('^model_checkpoint_path: "(?:.*/)?([^"/]+)"', text, re.M) or [p.name for p in path.glob('*.index')]
         if len(named)>1: raise ValueError(f"{path} has {len(named)} checkpoints and no note which one: name one, as {path/named[0]}")
         path = path/''.join(named)
     prefix = path.with_name(re.sub(ends, '', path.name))

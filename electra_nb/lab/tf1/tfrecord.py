@@ -43,7 +43,7 @@ def read_example(content:bytes) -> dict: # of a record -> name -> (n,) int64
     def numbers(feature): return packed_numbers(dict(fields(dict(fields(feature)).get(26, b''))).get(10, b''))
     return {f.get(10, b'').decode():numbers(f.get(18, b'')) for f in features}
 
-# %% ../../../nbs/lab/tf1/03_tfrecord.ipynb #7c98edcd
+# %% ../../../nbs/lab/tf1/03_tfrecord.ipynb #16d1829d
 def tfrecord_rows(
     source:str, # file, folder, or pattern such as `pretrain_data.tfrecord-*`
 ) -> Iterator: # of (ids (n,) int64, ids in segment A)
@@ -58,6 +58,7 @@ def tfrecord_rows(
                 n = int(mask.sum())
                 n_a = n-int(types.sum())
                 row = np.arange(len(ids))
-                if not (np.array_equal(mask, row<n) and np.array_equal(types, (row>=n_a) & (row<n))): raise ValueError('masks or segments are not in order')
+                ordered = np.array_equal(mask, row<n) and np.array_equal(types, (row>=n_a) & (row<n))
+                if not ordered: raise ValueError('masks or segments are not in order')
             except ValueError as e: raise ValueError(f"{path}: the record at byte {at} is no row ({e}): make the file again") from None
             yield ids[:n],n_a

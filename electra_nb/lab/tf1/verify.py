@@ -28,24 +28,26 @@ def tower_folders(source:str, n_heads:int=None) -> dict: # as for `verify` -> na
         if found: return found
     raise ValueError(f"{source} holds no model: a run folder, a folder with config.json, or a TF1 checkpoint is needed")
 
-# %% ../../../nbs/lab/tf1/04_verify.ipynb #9f8915e4
+# %% ../../../nbs/lab/tf1/04_verify.ipynb #a69f8865
+_names = dict(rtd='discriminator', mlm='generator')
 Checked = namedtuple('Checked', 'head facts problems') # key of `Family.heads` or None; what it is; what is wrong
 
 def _are(value, weights, end): # are all weights whose names end so of this one value?
     found = [v for k,v in weights.items() if k.endswith(end)]
     return bool(found) and all((v==value).all() for v in found)
 
-def check_head(name:str, declared:str, weights:dict, family) -> tuple: # tower, class in its config.json -> key of `Family.heads`, problems
+def check_head(name:str, declared:str, weights:dict, family) -> tuple: # tower, its declared class -> key of `Family.heads`, problems
     "Which head a tower has, and what is wrong with it."
     heads = {h:{k:v for k,v in weights.items() if k.startswith(begin)} for h,begin in family.head_weights.items()}
-    asked = next((h for h,tower in dict(rtd='discriminator', mlm='generator').items() if name==tower or declared==family.heads[h].__name__), None)
+    asked = next((h for h in _names if name==_names[h] or declared==family.heads[h].__name__), None)
     head = next((h for h in (asked,'rtd','mlm') if heads.get(h)), None)
     problems = [f'its head is absent: {declared or "whoever loads it"} gets a random one'] if asked and not head else []
-    if asked and head not in (asked,None): problems.append('a generator is here instead of a discriminator, whose head would be random' if head=='mlm' else 'a discriminator is here instead of a generator')
-    if head and _are(0, heads[head], '.bias'): problems.append('its head has initial values (every bias is 0): it was never trained, or was lost in a conversion')
+    if asked and head not in (asked,None):
+        problems.append(f'a {_names[head]} is here instead of a {_names[asked]}: its head would be random')
+    if head and _are(0, heads[head], '.bias'): problems.append('its head has initial values (every bias is 0): it never learned')
     return head,problems
 
-# %% ../../../nbs/lab/tf1/04_verify.ipynb #6d0be9d9
+# %% ../../../nbs/lab/tf1/04_verify.ipynb #d0afc8ce
 def check_tower(name:str, folder:Path) -> Checked: # of the tower, a Hugging Face folder
     "What a folder holds, and what is wrong with it."
     cfg,declared = read_config(folder),(config_values(folder).get('architectures') or [''])[0]
@@ -60,14 +62,14 @@ def check_tower(name:str, folder:Path) -> Checked: # of the tower, a Hugging Fac
     left = sorted(n for n in have.keys()-every.keys()-old if not n.startswith(family.unused))
     if old: problems.append(f'{len(old)} weights of LayerNorm are called gamma and beta, as in TensorFlow: call them weight and bias')
     elif missing: problems.append(f'{len(missing)} weights are missing and would be random, such as {missing[0]}')
-    if other: problems.append(f'{len(other)} weights have another shape than config.json says, such as {other[0]}: {have[other[0]]} instead of {every[other[0]]}')
+    if other: problems.append(f'{len(other)} weights have another shape than config.json says, such as {other[0]}, {have[other[0]]}')
     if _are(1, weights, 'LayerNorm.weight') and _are(0, weights, 'LayerNorm.bias'):
-        problems.append('every LayerNorm has initial values: its gamma and beta were lost in a conversion, or it was never trained')
-    what = dict(rtd='a discriminator', mlm='a generator, or another masked language model').get(head, 'an encoder without a head of pre-training')
-    facts = [f'{what}: {cfg.model_type}, {cfg.num_hidden_layers} layers of {cfg.hidden_size} units, {cfg.num_attention_heads} heads']
-    facts.append(f"{len(want & have.keys())-len(other)} of {len(want)} weights matched{', left over: ' if left else ''}{', '.join(left[:3])}{' …' if left[3:] else ''}")
-    if any((folder/f).is_file() for f in ('tokenizer.json','vocab.txt','vocab.json')) and (n := len(load_tokenizer(folder)))!=cfg.vocab_size:
-        problems.append(f'another vocabulary: the tokenizer beside it has {n:,} ids, its table of words {cfg.vocab_size:,} rows')
+        problems.append('every LayerNorm has initial values: it is untrained, or its gamma and beta were lost in a conversion')
+    what = _names.get(head, 'encoder without a head of pre-training')
+    facts = [f'{what}: {cfg.model_type}, layers: {cfg.num_hidden_layers}, units: {cfg.hidden_size}, heads: {cfg.num_attention_heads}']
+    facts.append(f"{len(want & have.keys())-len(other)} of {len(want)} weights matched; left over: {', '.join(left[:9]) or 'none'}")
+    n = len(load_tokenizer(folder)) if any((folder/f).is_file() for f in ('tokenizer.json','vocab.txt','vocab.json')) else cfg.vocab_size
+    if n!=cfg.vocab_size: problems.append(f'another vocabulary: the tokenizer has {n:,} ids, the table of words {cfg.vocab_size:,} rows')
     return Checked(head, facts, problems)
 
 # %% ../../../nbs/lab/tf1/04_verify.ipynb #ae0da5db
@@ -78,7 +80,7 @@ def fixed_logits(folder:Path, head:str) -> torch.Tensor: # Hugging Face folder, 
     mask = (torch.arange(ids.shape[1])<torch.tensor([[ids.shape[1]],[5]])).long()
     with torch.no_grad(): return load_tower(family_of(cfg).heads[head], folder).eval()(ids, attention_mask=mask).logits[mask.bool()]
 
-# %% ../../../nbs/lab/tf1/04_verify.ipynb #549b59d9
+# %% ../../../nbs/lab/tf1/04_verify.ipynb #487d1d31
 Verdict = namedtuple('Verdict', 'facts problems') # lines
 
 def verify(
@@ -94,16 +96,16 @@ def verify(
             found[checked.head] = folder
             facts += [f'{of}, {name}: {line}' for line in checked.facts]
             problems += [f'{of}, {name}: {line}' for line in checked.problems]
-        if {'rtd','mlm'}<=found.keys():
-            tables = [next(v for k,v in read_weights(f, read_config(f)).items() if k.endswith('word_embeddings.weight')) for f in found.values()]
-            facts.append(f"{of}: its towers have {'the same table' if torch.equal(*tables) else 'different tables'} of words")
+        if {'rtd','mlm'}<=found.keys() and not problems:
+            a,b = (load_tower(family_of(c := read_config(f)).encoder, f, c).get_input_embeddings().weight for f in found.values())
+            facts.append(f"{of}: its towers have {'the same table' if torch.equal(a, b) else 'different tables'} of words")
         if tf1_start(of, n_heads): facts.append(f"{of}: variables left over: {', '.join(read_towers(of, n_heads)[1]) or 'none'}")
     both = [h for h in heads[0] if h and h in heads[1]]
     if other and not both: problems.append('the two have no head in common, so their logits cannot be compared')
     for h in both if not problems else ():
         a,b = (fixed_logits(found[h], h) for found in heads)
         gap = (a-b).abs().max().item() if a.shape==b.shape else float('inf')
-        (facts if gap<1e-4 else problems).append(f'logits of the {"discriminators" if h=="rtd" else "generators"} differ by {gap:.1g} at most')
+        (facts if gap<1e-4 else problems).append(f'logits of the {_names[h]}s differ by {gap:.1g} at most')
     return Verdict(facts, problems)
 
 def _show(found):
