@@ -7,7 +7,7 @@ from electra_nb import pretrain
 from electra_nb.core.tiny import tiny_text
 from electra_nb.lab.start.weights import Start
 from electra_nb.lab.tf1.names import from_tf1, read_towers, to_tf1
-from electra_nb.lab.tf1.table import checkpoint_prefix, masked_crc, read_variables, to_varint, varint, write_variables
+from electra_nb.lab.tf1.bundle import checkpoint_prefix, masked_crc, read_variables, to_varint, varint, write_variables
 from electra_nb.lab.tf1.tfrecord import read_records, tfrecord_rows
 from electra_nb.lab.tf1.verify import cli, tower_folders, verify
 from electra_nb.model.hf import load_tower, save_models

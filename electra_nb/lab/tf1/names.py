@@ -13,7 +13,7 @@ from ...core.files import atomic_file, atomic_folder, cache_folder, file_hash, h
 from ...core.files import read_json, remove_folder, verify_folder
 from ...core.messages import logger
 from ..start.weights import find_towers, start_config, start_weights
-from .table import checkpoint_prefix, in_file, read_variables, write_variables
+from .bundle import checkpoint_prefix, in_file, read_variables, write_variables
 from ...model.families import electra_config, families
 from ...model.hf import load_tower
 from ...text.tokenizer import load_tokenizer

@@ -8,7 +8,7 @@ __all__ = ['read_records', 'packed_numbers', 'read_example', 'tfrecord_rows']
 # %% ../../../nbs/lab/tf1/03_tfrecord.ipynb #88a62af6
 import numpy as np
 from collections.abc import Iterator
-from .table import fields, masked_crc
+from .bundle import fields, masked_crc
 from glob import glob
 from pathlib import Path
 
