@@ -249,6 +249,7 @@ def test_pretrain_goes_on(tmp_path):
     with pytest.raises(ValueError, match='has no tokenizer beside its weights: pass tokenizer='): pretrain(**usual, out=tmp_path/'run')
     shutil.copy(oracles/'vocab_small.txt', here/'vocab.txt')
     variables,start = read_variables(here/'model.ckpt-3'),Start(here)
+    assert (start.towers.name,Start(here/'model.ckpt-3').towers.name)==('google','model.ckpt-3')
     assert start.tie=='embeddings' and [c.num_attention_heads for c in (start.cfg,*start.gen_cfg)]==[2,1]
     learn = pretrain(**usual, out=tmp_path/'run', lr=1e-9)
     gen,disc = learn.model.generator,learn.model.discriminator

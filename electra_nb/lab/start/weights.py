@@ -169,7 +169,7 @@ def find_towers(
     path = Path(source).expanduser()
     name = '/'.join(path.resolve().parts[-3 if path.resolve().parent.name=='checkpoints' else -1::2]) if path.is_dir() else str(source)
     converted = next(filter(None, (convert(source) for convert in converters)), None)
-    if converted: return Towers(*_in_run(converted), name)
+    if converted: return Towers(*_in_run(converted), name if path.is_dir() else path.name)
     if not path.is_dir(): path = fetch(str(source))
     if not (path/'config.json').is_file(): return Towers(*_in_run(path), name)
     if config_values(path).get('model_type')!='electra': return Towers(path, None, name)

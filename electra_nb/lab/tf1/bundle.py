@@ -124,7 +124,7 @@ def write_place(x:np.ndarray, offset:int) -> bytes: # a variable, where its byte
     crc = _fixed(masked_crc(x.tobytes()))
     return b'\x08'+to_varint(kind)+b'\x12'+to_varint(len(dims))+dims+where+b'\x28'+to_varint(x.nbytes)+b'\x35'+crc
 
-# %% ../../../nbs/lab/tf1/01_bundle.ipynb #bd059d9c
+# %% ../../../nbs/lab/tf1/01_bundle.ipynb #ed367ef5
 def checkpoint_prefix(source:str) -> Path: # prefix, one of the files, or a folder -> None: there is no TF1 checkpoint
     "The path of a checkpoint without the endings of its files."
     path,ends = Path(source).expanduser(),r'\.(index|meta|data-\d{5}-of-\d{5})$'
@@ -133,15 +133,16 @@ def checkpoint_prefix(source:str) -> Path: # prefix, one of the files, or a fold
         text = note.read_text(errors='replace').replace('\\', '/') if note.is_file() else ''
         named = re.findall('^model_checkpoint_path: "(?:.*/)?([^"/]+)"', text, re.M) or [p.name for p in path.glob('*.index')]
         if len(named)>1: raise ValueError(f"{path} has {len(named)} checkpoints and no note which one: name one, as {path/named[0]}")
-        path = path/''.join(named)
+        if not named: return None
+        path = path/named[0]
     prefix = path.with_name(re.sub(ends, '', path.name))
     return prefix if Path(f'{prefix}.index').is_file() else None
 
 @contextmanager
-def in_file(path:Path): # for the message
+def in_file(path:Path, advice:str='. Fetch or make the file again'): # both for the message
     "Say in which file something is wrong."
     try: yield
-    except (ValueError,OSError) as e: raise ValueError(f"{path} cannot be read: {e}. Fetch or make the file again") from None
+    except (ValueError,OSError) as e: raise ValueError(f"{path} cannot be read: {e}{advice}") from None
 
 # %% ../../../nbs/lab/tf1/01_bundle.ipynb #a12061b3
 def _places(data):

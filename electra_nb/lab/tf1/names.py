@@ -63,7 +63,7 @@ def scope_config(
     sizes |= dict(hidden_size=width, intermediate_size=full, num_hidden_layers=len(layers))
     return electra_config({'num_attention_heads':max(1, width//64), **known, **sizes}, 'its shape')
 
-# %% ../../../nbs/lab/tf1/02_names.ipynb #46ce07f3
+# %% ../../../nbs/lab/tf1/02_names.ipynb #b8b57c0f
 Tf1Tower = namedtuple('Tf1Tower', 'kind cfg weights names') # class in transformers; tensors; names of their variables
 
 def _known(prefix, n_heads):
@@ -71,7 +71,8 @@ def _known(prefix, n_heads):
     path = prefix.with_name('bert_config.json')
     known = read_json(path) if path.is_file() else {}
     heads = known.get('num_attention_heads') if n_heads is None else n_heads,known.get('generator_num_attention_heads')
-    if heads[0] is None: logger.info(f'{prefix.name}: a head for every 64 units, as in the original code; if it had others, say n_heads=')
+    if heads[0] is None:
+        logger.info(f'{prefix.name}: a head for every 64 units, as in the original code; a bert_config.json beside it may say others')
     return [{k:v for k,v in dict(num_attention_heads=n, hidden_act=known.get('hidden_act')).items() if v is not None} for n in heads]
 
 def _tensor(x, name): return torch.from_numpy(np.array(x.T if name.endswith('/kernel') else x, np.float32, order='C'))
@@ -85,7 +86,7 @@ def read_towers(
     prefix,out,family = checkpoint_prefix(source),{},families['electra']
     if prefix is None: raise FileNotFoundError(f"{source}: there is no TF1 checkpoint, which has a file ending in .index")
     variables,known = read_variables(prefix),_known(prefix, n_heads)
-    with in_file(prefix):
+    with in_file(prefix, ''):
         for tower,scopes in find_scopes(variables).items():
             cfg = scope_config(variables, scopes, known[tower=='generator'])
             with torch.device('meta'): keys = sorted(family.heads[scopes.head or 'rtd'](cfg).state_dict())
