@@ -7,7 +7,7 @@ rooms = dict(core='Core', text='Text', model='Model', objectives='Objectives', t
 about = dict(core='the running example, files, messages, settings, figures', text='from files to a tokenizer and batches of ids', model='the two towers, and how they are run and saved',
     objectives='what is hidden, what is guessed, and how it is scored', training='optimizer, steps, checkpoints, log, and the loop around them',
     pretraining='every option of a run, and `pretrain`', glue='fine-tuning: labelled rows, a head, one run')
-lab = dict(objectives='the other objectives of the paper', families='towers of another layout, other optimizers', start='starting from weights', speed='the same step in less time',
+lab = dict(objectives='the other objectives of the paper', families='towers of another layout, other optimizers', start='starting from weights', tf1='the files of the original code', speed='the same step in less time',
     planning='what a run will cost, and when it ends', language='another language: tokenizers, duplicates, advice',
     own_data='labels of your own', tags='a tag for each word', questions='answers to questions', rivals='cheaper methods beside yours',
     study='several runs and their statistics', reports='diagnosis, report, model card, trackers', scoring='a model without fine-tuning', export='a model for other programs',

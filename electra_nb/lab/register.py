@@ -20,6 +20,8 @@ from .families.modern import modern
 from .families.optimizers import Lamb, Muon
 from .start.general import WatchGeneral
 from .start.new_words import open_words
+from .start.weights import converters
+from .tf1.names import tf1_start
 from .objectives.disentangled import disentangle
 from ..model.families import families, ties
 from .speed.unpad import Unpadded
@@ -69,6 +71,7 @@ optimizers.update(lamb=Lamb, muon=Muon)
 vocab_kinds.update({kind:partial(subwords, kind=kind) for kind in ('unigram','bpe')})
 recipes.update(small_owt=small_owt, alectra=alectra) # lmtuners
 engines.append(SeveralProcesses())
+converters.append(tf1_start)
 additions.update(hours=fit_deadline, dry_run=dry_run_of, start=open_words, duplicates=drop_duplicates)
 watchers += [WatchText,WatchTime,WatchGeneral,WatchSamples,WatchCurves,WatchTrackers,WriteCard,Diagnose,WriteReport,WatchPairs] # the last one has the last word
 
