@@ -89,11 +89,11 @@ def _advise(facts, n_tokens, recipe):
     a_step = train.bs*recipe.packing.max_len # tokens
     times,steps = train.steps*a_step/n_tokens,max(100, int(float(f'{40*n_tokens/a_step:.2g}')))
     rules = [(f['turkish']>.001, dict(lower=False), 'ı and İ are letters here, and lower-casing makes i of I: capitals are kept'),
-        (f['capitals']>.2, dict(lower=False), f"{f['capitals']:.0%} of the words inside sentences have capitals, as grammar asks (a guess)"),
+        (f['capitals']>.2, dict(lower=False), f"{f['capitals']:.0%} of the words inside sentences have capitals: grammar, a guess"),
         (f['marks']>.005, dict(strip_accents=False), f"{f['marks']:.1%} of the letters have accents or vowel signs; they are kept"),
         (f['repeated']>.1, dict(duplicates='drop_near'), f"{f['repeated']:.0%} of the text occurs twice: nearly equal documents should go"),
         (f['equal']>.01, dict(duplicates='drop'), f"{f['equal']:.1%} of the documents are equal to an earlier one, and should go"),
-        (times>40, dict(steps=steps), f'{train.steps:,} steps would read the text {times:,.0f} times; after some 40 it teaches nothing more'),
+        (times>40, dict(steps=steps), f'{train.steps:,} steps would read the text {times:,.0f} times; after some 40 it teaches no more'),
         (times<1, {}, f'{train.steps:,} steps would read {times:.0%} of the text'),
         (f['broken']>1e-4, {}, f"{f['broken']:.2%} of the signs are broken: is the text UTF-8, read as such?"),
         (f['other_script']>.02, {}, f"{f['other_script']:.0%} of the text is in another script; languages of one are not told apart")]
