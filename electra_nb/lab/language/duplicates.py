@@ -67,7 +67,7 @@ def drop_duplicates(
         sizes.append(len(d.encode()))
         if is_known(d): dropped.add(i)
     gone,size,what = sum(sizes[i] for i in dropped),sum(sizes),'equal' if how=='drop' else 'equal or nearly equal'
-    logger.info(f"duplicates: {len(dropped):,} of {len(sizes):,} documents, {gone/max(1, size):.1%} of the text, are {what} to an earlier one "
-        "and left out")
+    logger.info(f"duplicates: {len(dropped):,} of {len(sizes):,} documents, {gone/max(1, size):.1%} of the text, are {what} "
+        "to an earlier one and left out")
     fingerprint = hash_texts([corpus.fingerprint, how])
     return Documents(corpus.name, lambda: _kept(corpus, dropped), fingerprint, size-gone, corpus.tokenizer, corpus.uses)

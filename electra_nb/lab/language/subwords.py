@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 words_of = pre_tokenizers.Sequence([pre_tokenizers.BertPreTokenizer(),pre_tokenizers.Metaspace()])
 decoder = decoders.Sequence([decoders.Metaspace(),*(decoders.Replace(f' {c}', c) for c in '.,?!')])
 
-_find_words = regex.compile(fr'[^\s\p{{P}}$+<=>^`|~]{{1,{max_word}}}|[\p{{P}}$+<=>^`|~]').findall # the words that `words_of` finds; long ones cut
+_find_words = regex.compile(fr'[^\s\p{{P}}$+<=>^`|~]{{1,{max_word}}}|[\p{{P}}$+<=>^`|~]').findall # as `words_of`; long words are cut
 
 # %% ../../../nbs/lab/language/01_subwords.ipynb #d3e9719a
 def _bpe(texts, chars, vocab_size):

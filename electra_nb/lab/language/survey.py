@@ -67,18 +67,20 @@ def _best_kind(tried, unspaced):
     other = max(sorted(set(tried)-{'wordpiece'}), key=lambda k: tried[k]['chars_per_token'])
     here,there = tried['wordpiece'],tried[other]
     saved = 1-here['chars_per_token']/there['chars_per_token']
-    if unspaced>.1: return other,(f"{other}: {unspaced:.0%} of the letters are of scripts without blanks between words. WordPiece makes a word of each "
-        "Chinese character, and of each clause of the others. Leave mask_unit at 'token': a whole word would be a clause")
-    if here['unk']>there['unk']+.005: return other,f"{other}: WordPiece makes [UNK] of {here['unk']:.1%} of the words, {other} of {there['unk']:.1%}"
+    if unspaced>.1: return other,(f"{other}: {unspaced:.0%} of the letters are of scripts without blanks between words. WordPiece makes a "
+        "word of each Chinese character, and of each clause of the others. Leave mask_unit at 'token': a whole word would be a clause")
+    if here['unk']>there['unk']+.005: return other,f"{other}: {there['unk']:.1%} of its tokens are [UNK], of WordPiece's {here['unk']:.1%}"
     if saved>.03: return other,f"{other}, a guess: it needs {saved:.0%} fewer tokens than WordPiece"
-    return 'wordpiece',f"wordpiece, the paper's: {other} needs {abs(saved):.1%} {'fewer' if saved>0 else 'more'} tokens, too little to leave it"
+    more = f"{abs(saved):.1%} {'fewer' if saved>0 else 'more'}"
+    return 'wordpiece',f"wordpiece, the paper's: {other} needs {more} tokens, too little to leave it"
 
 def _best_size(sizes):
     "How large a vocabulary should be, and why, from half, all and twice the pieces."
     half,now,twice = (t['chars_per_token'] for t in sizes)
     lost,saved = now/half-1,1-now/twice
     pick = sizes[2 if saved>.1 else 0 if lost<.02 else 1]['vocab_size']
-    return pick,f"vocab_size={pick:,}, a guess: twice {sizes[1]['vocab_size']:,} would save {saved:.0%} of the tokens, half would cost {lost:.0%} more"
+    usual = sizes[1]['vocab_size']
+    return pick,f"vocab_size={pick:,}, a guess: twice {usual:,} would save {saved:.0%} of the tokens, half would cost {lost:.0%} more"
 
 # %% ../../../nbs/lab/language/03_survey.ipynb #9099e3c7
 def _advise(facts, n_tokens, recipe):
@@ -87,14 +89,14 @@ def _advise(facts, n_tokens, recipe):
     a_step = train.bs*recipe.packing.max_len # tokens
     times,steps = train.steps*a_step/n_tokens,max(100, int(float(f'{40*n_tokens/a_step:.2g}')))
     rules = [(f['turkish']>.001, dict(lower=False), 'ı and İ are letters here, and lower-casing makes i of I: capitals are kept'),
-        (f['capitals']>.2, dict(lower=False), f"{f['capitals']:.0%} of the words inside a sentence have capitals, which seem to carry grammar (a guess)"),
-        (f['marks']>.005, dict(strip_accents=False), f"{f['marks']:.1%} of the letters have accents or vowel signs, which lower-casing would remove"),
+        (f['capitals']>.2, dict(lower=False), f"{f['capitals']:.0%} of the words inside sentences have capitals: grammar, a guess"),
+        (f['marks']>.005, dict(strip_accents=False), f"{f['marks']:.1%} of the letters have accents or vowel signs; they are kept"),
         (f['repeated']>.1, dict(duplicates='drop_near'), f"{f['repeated']:.0%} of the text occurs twice: nearly equal documents should go"),
         (f['equal']>.01, dict(duplicates='drop'), f"{f['equal']:.1%} of the documents are equal to an earlier one, and should go"),
-        (times>40, dict(steps=steps), f'with {train.steps:,} steps the text would be read {times:,.0f} times; after some 40 it teaches nothing more'),
-        (times<1, {}, f'with {train.steps:,} steps {times:.0%} of the text would be read'),
+        (times>40, dict(steps=steps), f'{train.steps:,} steps would read the text {times:,.0f} times; after some 40 it teaches no more'),
+        (times<1, {}, f'{train.steps:,} steps would read {times:.0%} of the text'),
         (f['broken']>1e-4, {}, f"{f['broken']:.2%} of the signs are broken: is the text UTF-8, read as such?"),
-        (f['other_script']>.02, {}, f"{f['other_script']:.0%} of the text is in another script; languages of one script are not told apart")]
+        (f['other_script']>.02, {}, f"{f['other_script']:.0%} of the text is in another script; languages of one are not told apart")]
     for holds,setting,_ in rules: options |= {k:v for k,v in setting.items() if holds and k not in options}
     if options.get('lower') is False: options.pop('strip_accents', None) # accents of cased text always stay
     return options,[said for holds,_,said in rules if holds]
@@ -120,12 +122,12 @@ class Survey(InWords):
 def _table(name, facts, tried):
     f = facts
     words = {'text':f"{name}, {f['seen']:,} of about {f['characters']:,.0f} characters looked at",
-        'documents':f"{f['documents']:,} looked at, the median one of {f['median']:,.0f} characters; {f['equal']:.1%} equal to an earlier one; "
-        f"{f['repeated']:.1%} of the spans of 80 characters have occurred before",
-        'letters':f"{f['letters']:,} different, {f['rare']:,} of them fewer than 5 times; "+', '.join(f'{s} {n:.1%}' for s,n in f['scripts'].items()),
+        'documents':f"{f['documents']:,} looked at, the median one of {f['median']:,.0f} characters; "
+        f"{f['equal']:.1%} equal to an earlier one; {f['repeated']:.1%} of the spans of 80 characters have occurred before",
+        'letters':', '.join([f"{f['letters']:,} different, {f['rare']:,} of them rare", *(f'{s} {n:.1%}' for s,n in f['scripts'].items())]),
         'inside sentences':f"{f['capitals']:.0%} of the words with capitals; {f['marks']:.1%} of the letters with accents or vowel signs"}
-    return words | {f"{t['kind']} {t['vocab_size']:,}":f"{t['tokens_per_word']:.2f} tokens a word, {t['chars_per_token']:.2f} characters a token, "
-        f"{t['unk']:.2%} [UNK], {t['single_letters']:.0%} single letters" for t in tried}
+    return words | {f"{t['kind']} {t['vocab_size']:,}":f"{t['tokens_per_word']:.2f} tokens a word, {t['chars_per_token']:.2f} "
+        f"characters a token, {t['unk']:.2%} [UNK], {t['single_letters']:.0%} single letters" for t in tried}
 
 # %% ../../../nbs/lab/language/03_survey.ipynb #396539e8
 def _call(size, options):
@@ -144,8 +146,8 @@ def survey(
     found,recipe = get_corpus(corpus, text_column, whole_files),make_recipe(size)
     docs = even_sample(found, n_chars)
     pieces = [p for p in dict.fromkeys(p for d in docs for p in cut(d, 2000)) if p.strip()]
-    if len(pieces)<10: raise ValueError(f"{found.name!r} has {len(pieces)} different pieces of text: a survey needs 10 or more, documents or "
-        "parts of 2,000 characters")
+    if len(pieces)<10: raise ValueError(f"{found.name!r} has {len(pieces)} different pieces of text: a survey needs 10 or more, "
+        "documents or parts of 2,000 characters")
     texts,unseen,n = [p for i,p in enumerate(pieces) if i%10],pieces[::10],recipe.vocab.vocab_size
     facts = character_facts(pieces) | _document_facts(docs, found.n_bytes)
     normal = {k:v for k,v in _advise(facts, 1., recipe)[0].items() if k in ('lower','strip_accents')}
