@@ -42,9 +42,9 @@ def differences(
 ) -> list: # one sentence each
     "What keeps a run from being continued."
     def flat(d):
-        begins = {'add_words':None, **(d.get('start') or {})} # a line for the weights, and one for what was added to their vocabulary
-        start = {k:begins[k] for k in ('name','weights') if k in begins} or None
-        return {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, 'start':start, 'add_words':begins['add_words'], **constants(d['recipe'])}
+        begins = d.get('start') or {} # a line for the weights, and one for what was added to their vocabulary
+        start = dict(start={k:begins[k] for k in ('name','weights') if k in begins} or None, add_words=begins.get('add_words'))
+        return {**{k:v for k,v in d.items() if k not in ('recipe','versions')}, **start, **constants(d['recipe'])}
     a,b = flat(there),flat(json.loads(json.dumps(asked)))
     return [f'{k}: this run was started with {a.get(k)!r}, you passed {b.get(k)!r}' for k in {**a, **b} if a.get(k)!=b.get(k)]
 

@@ -61,7 +61,8 @@ def candidates(
     counts = Counter(w for t in texts for w in _run.findall(_normal(tok, t)))
     counts = {w:n for w,n in counts.items() if n>1 and _is_whole(tok, w)}
     def saved(ids): return max(len(ids)-1, tok.unk_token_id in ids)
-    found = [Candidate(w, n, tuple(tok.convert_ids_to_tokens(i)), n*saved(i)) for (w,n),i in zip(counts.items(), line_encoder(tok)([*counts]))]
+    rows,pieces = zip(counts.items(), line_encoder(tok)([*counts])),tok.convert_ids_to_tokens
+    found = [Candidate(w, n, tuple(pieces(ids)), n*saved(ids)) for (w,n),ids in rows]
     return sorted((c for c in found if c.saved), key=lambda c: (-c.saved,c.word))
 
 # %% ../../../nbs/lab/start/03_new_words.ipynb #7eb2a655
@@ -78,8 +79,8 @@ def best_words(
     often,least,most = (min_count,min_saved*_n_tokens(tok, texts),int(max_share*len(tok))) if n is True else (2,0,n)
     found = [c.word for c in candidates(tok, texts) if c.count>=often and c.saved>=least][:most]
     if len(found)>=n: return found
-    raise ValueError(f"add_words={n}: the corpus has {len(found)} words that occur {often} times and save tokens: pass a smaller number or a list, "
-        "or leave add_words= out")
+    raise ValueError(f"add_words={n}: the corpus has {len(found)} words that occur {often} times and save tokens: pass a smaller number "
+        "or a list, or leave add_words= out")
 
 # %% ../../../nbs/lab/start/03_new_words.ipynb #b20e8a19
 def _fault(tok, word):
@@ -110,7 +111,7 @@ def read_words(
     if isinstance(add_words, str) and add_words.isdecimal(): add_words = int(add_words) # from the command line
     if isinstance(add_words, (str,Path)):
         path = Path(add_words).expanduser()
-        if not path.is_file(): raise FileNotFoundError(f"add_words={str(add_words)!r:.60}: no such file; pass one with a word in each line, a list, a number, or True")
+        if not path.is_file(): raise FileNotFoundError(f"add_words={str(add_words)!r:.60}: no such file of words; or pass a list, or True")
         add_words = [l.strip() for l in read_lines(path) if l.strip()]
     if isinstance(add_words, (list,tuple)) and add_words or isinstance(add_words, int) and add_words>0: return add_words
     raise ValueError(f"add_words={add_words!r:.60}: pass True, a number above 0, a list of words, or a file with a word in each line")
@@ -147,8 +148,8 @@ class GrownStart(Start):
         "The tokenizer of the start, with the new words."
         source = super().own_tokenizer(asked)
         tok = load_tokenizer(source) if isinstance(source, (str,Path)) else source
-        if not keeps_neighbours(tok): raise ValueError(f"add_words= needs a WordPiece vocabulary: in that of start={self.towers.name!r} blanks are "
-            "parts of the pieces, so an added word would change the tokens beside it. Leave add_words= out")
+        if not keeps_neighbours(tok): raise ValueError(f"add_words= needs a WordPiece vocabulary: in that of start={self.towers.name!r} "
+            "blanks are parts of the pieces, so an added word would change the tokens beside it. Leave add_words= out")
         texts = even_sample(corpus, 3_000_000)
         words = best_words(tok, texts, self.asked) if isinstance(self.asked, int) else check_words(tok, self.asked)
         grown,self.n_old,self.added = grow_tokenizer(tok, words),len(tok),line_encoder(tok)(words)
@@ -171,7 +172,7 @@ def open_words(
 ): # `Start`, `GrownStart` or `Begun`; None: nothing was asked for
     "The weights and the new words that a run begins with, or has begun with."
     if add_words is None or add_words is False: return None if source is None else open_start(source, out, as_encoder)
-    if source is None: raise ValueError(f"add_words={add_words!r:.60} needs start=: without it the vocabulary is made of the corpus, and has its words")
+    if source is None: raise ValueError(f"add_words={add_words!r:.60} needs start=; without it the vocabulary is made of the corpus anyway")
     start = open_start(source, out, as_encoder, partial(GrownStart, add_words=add_words))
     if not isinstance(start, Begun): return start
     try: return Begun(start.out, {**start.info, 'start':{**start.identity, 'add_words':_asked_for(read_words(add_words))}})
