@@ -15,7 +15,6 @@ from .weights import Begun, Start, open_start
 from ...text.corpus import Corpus
 from ...text.reading import read_lines
 from ...text.tokenizer import even_sample, line_encoder, load_tokenizer
-from functools import partial
 from pathlib import Path
 from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
@@ -173,7 +172,7 @@ def open_words(
     "The weights and the new words that a run begins with, or has begun with."
     if add_words is None or add_words is False: return None if source is None else open_start(source, out, as_encoder)
     if source is None: raise ValueError(f"add_words={add_words!r:.60} needs start=; without it the vocabulary is made of the corpus anyway")
-    start = open_start(source, out, as_encoder, partial(GrownStart, add_words=add_words))
+    start = open_start(source, out, as_encoder, lambda *given: GrownStart(*given, add_words))
     if not isinstance(start, Begun): return start
     try: return Begun(start.out, {**start.info, 'start':{**start.identity, 'add_words':_asked_for(read_words(add_words))}})
     except FileNotFoundError: return start
