@@ -15,6 +15,7 @@ from ..glue.splits import check_valid, refuse_idle
 from ..glue.tables import Layout, Table, read_file
 from ..glue.tasks import Split, Task, TaskData, own_name, score_first, split_sizes
 from .own_data.labels import as_names, table_rows, table_task
+from .pairs.apart import ClassifyPairs
 from .questions.answer import Answer
 from .questions.rows import has_questions, question_columns, read_squad
 from .questions.squad import question_hub, question_table, question_tasks, squad1
@@ -32,6 +33,7 @@ def any_table(table:Table, text=None, label=None) -> Table: return table
 
 Classify.own = OwnRows(any_table, table_task, partial(table_rows, any_scale=True), {})
 Classify.rivals = 'majority','tf-idf'
+kinds['classify'] = ClassifyPairs
 
 # %% ../../nbs/lab/03_kinds.ipynb #970de6d8
 def _are_words(lines):
