@@ -136,7 +136,7 @@ def pair_folder(model:PairModel) -> PreTrainedModel:
         "model: Study.predict reads it. Fine-tune with pair_head='together' for a folder that they open")
     return encoder_alone(model.electra, 'pairs')
 
-# %% ../../../nbs/lab/pairs/01_apart.ipynb #0dc0c6c2
+# %% ../../../nbs/lab/pairs/01_apart.ipynb #0cc15dc9
 class ClassifyPairs(Classify):
     "One label, or one score, for a text or a pair of texts, which may be encoded apart."
     settings = PairConfig
