@@ -23,6 +23,7 @@ from .tags.rows import as_sentences, conll_readers, read_conll
 from .tags.spans import is_span_tag
 from .tags.tag import Tag
 from .tags.tasks import own_tag_task, tag_hub_table, tag_rows, tag_table, tag_tasks
+from ..model.families import families
 from ..text.reading import read_lines
 from functools import partial
 from itertools import islice
@@ -110,3 +111,6 @@ Answer.tasks = question_tasks
 Answer.own = OwnRows(asking_table, question_task, question_rows_of, {'.json':read_json}, asking_columns, 'label= makes it labels of texts')
 Answer.rivals = ()
 kinds['answer'] = Answer
+
+# %% ../../nbs/lab/03_kinds.ipynb #7d2c41f1
+for head in ('answers','tags','pairs'): families.setdefault(f'electra_{head}', families['electra'])
