@@ -174,7 +174,7 @@ from electra_nb import Study, finetune
 from electra_nb.lab.study.study import predict_rows, saved_task
 from electra_nb.glue.kinds import kind_of
 for data,texts in json.loads(sys.argv[1]).items():
-    head = dict(tag_head='linear') if 'tags' in data else {}
+    head = dict(tag_head='linear') if 'tags' in data else dict(pair_head='together') if 'pairs' in data else {}
     study = finetune(data=data, runs=1, epochs=3, bs=8, lr=2e-3, device='cpu', out='open '+data, **head)
     print(json.dumps([str(study.models()[0]),study.predict(texts).to_dict('records')]), file=sys.stderr)
 """

@@ -15,6 +15,7 @@ from ..glue.splits import check_valid, refuse_idle
 from ..glue.tables import Layout, Table, read_file
 from ..glue.tasks import Split, Task, TaskData, own_name, score_first, split_sizes
 from .own_data.labels import as_names, table_rows, table_task
+from .pairs.apart import ClassifyPairs
 from .questions.answer import Answer
 from .questions.rows import has_questions, question_columns, read_squad
 from .questions.squad import question_hub, question_table, question_tasks, squad1
@@ -22,6 +23,7 @@ from .tags.rows import as_sentences, conll_readers, read_conll
 from .tags.spans import is_span_tag
 from .tags.tag import Tag
 from .tags.tasks import own_tag_task, tag_hub_table, tag_rows, tag_table, tag_tasks
+from ..model.families import families
 from ..text.reading import read_lines
 from functools import partial
 from itertools import islice
@@ -32,6 +34,7 @@ def any_table(table:Table, text=None, label=None) -> Table: return table
 
 Classify.own = OwnRows(any_table, table_task, partial(table_rows, any_scale=True), {})
 Classify.rivals = 'majority','tf-idf'
+kinds['classify'] = ClassifyPairs
 
 # %% ../../nbs/lab/03_kinds.ipynb #970de6d8
 def _are_words(lines):
@@ -108,3 +111,6 @@ Answer.tasks = question_tasks
 Answer.own = OwnRows(asking_table, question_task, question_rows_of, {'.json':read_json}, asking_columns, 'label= makes it labels of texts')
 Answer.rivals = ()
 kinds['answer'] = Answer
+
+# %% ../../nbs/lab/03_kinds.ipynb #7d2c41f1
+for head in ('answers','tags','pairs'): families.setdefault(f'electra_{head}', families['electra'])

@@ -183,7 +183,7 @@ def reader_lines(
 ) -> list: # lines of Python
     "How to answer a question with a folder; with transformers alone where it has the head."
     ask = "'a question', 'its context'"
-    ours = ['from electra_nb.lab.study.study import answer', f"print(answer({str(folder)!r}, [({ask})]))"]
+    ours = ['from electra_nb import predict', f"print(predict({str(folder)!r}, [({ask})]))"]
     if head!='plain': return ours
     return ['from transformers import AutoModelForQuestionAnswering, AutoTokenizer', # chkstyle: ignore (a field after the other)
         f"tok,model = (c.from_pretrained({str(folder)!r}) for c in (AutoTokenizer,AutoModelForQuestionAnswering))",

@@ -184,4 +184,4 @@ def wide_lines(
     example:str, # Python: a text
 ) -> list: # lines of Python
     "How to tag with a folder."
-    return ['from electra_nb.lab.study.study import answer', f"print(answer({str(folder)!r}, [{example}]))"]
+    return ['from electra_nb import predict', f"print(predict({str(folder)!r}, [{example}]))"]
