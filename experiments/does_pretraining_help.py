@@ -37,7 +37,7 @@ def what(task, data, out):
         rows,test = sentence_rows(data, task.upper())
         return dict(data=rows, dev=test, text='text', label='label')
     if task=='chunk': return dict(tasks='chunk', glue_dir=str(data/'tagging'), tag_head='linear')
-    return dict(tasks=glue[task], glue_dir=str(glue_folder(data, out)))
+    return dict(tasks=glue[task], glue_dir=str(glue_folder(data, out)), pair_head='together')
 
 if __name__=='__main__':
     ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])
