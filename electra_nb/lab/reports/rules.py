@@ -175,7 +175,7 @@ def _same_rows(run, v):
     if run.epochs>40: return f"the text has been read {run.epochs:.0f} times; after some 40 times a text teaches nothing more"
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #aee9542e
-@rule('data repeats', 'keep one of each group of nearly equal documents before the training')
+@rule('data repeats', "keep one of each group of nearly equal documents: duplicates='drop_near', or 'drop' for equal ones")
 def _seen_before(run, v):
     seen = run.data.get('held_out_seen', 0)
     if seen>.25: return f"{seen:.0%} of the spans of 16 tokens in the held-out text are in the training text, too, so the figures flatter"
