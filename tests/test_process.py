@@ -182,7 +182,7 @@ for name in {names!r}:
     except SystemExit as e: print(name, e.code)
 """
     rc,out,err = run(tmp_path, code)
-    assert rc==0 and len(names)==8 and [f'{name} 0' in out for name in names]==[True]*8, out+err
+    assert rc==0 and len(names)>=10 and all(f'{name} 0' in out for name in names), out+err
 
 def test_module_under_torchrun(tmp_path):
     "`torchrun -m` runs it too, so that a mistake ends with an error."

@@ -26,7 +26,8 @@ lists = [p.name for _,pages in navigation for p in flat(pages) if isinstance(p, 
 @pytest.fixture(scope='module')
 def site():
     "Folder and address of a site that is built and served by the command."
-    p = subprocess.Popen([sys.executable, root/'docs'/'build.py', '--serve', '--port', '0'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    p = subprocess.Popen([sys.executable, root/'docs'/'build.py', '--serve', '--port', '0'], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) # a shell has its background jobs ignore it
     lines = []
     for line in p.stdout:
         lines.append(line.strip())
