@@ -68,7 +68,7 @@ def test_the_kind_of_a_run_stays(tmp_path):
 
 def test_same_text_same_vocabulary():
     "In processes with other hash seeds too."
-    code = f"""from electra_nb.lab.language.subwords import subwords
+    code = """from electra_nb.lab.language.subwords import subwords
 from electra_nb.text.tokenizer import tokenizer_fingerprint
 from electra_nb.text.docstrings import all_docs
 docs = [d for _,d in all_docs()][:100]
@@ -202,11 +202,12 @@ def test_label_smoothing_in_finetune(tmp_path):
     "It changes the training and stands in the study; scores, questions, shares above 1 and the wide head refuse it in a sentence."
     pretrain('tiny', out='run', **{**small, 'steps':4, 'eval_every':4})
     rows = dict(text=[f'{d} {i}' for i,d in enumerate(docs*2)], label=['a','b']*len(docs))
-    def losses(name, **kw): return finetune('run', data=rows, epochs=1, max_len=32, out=name, device='cpu', runs=1, **kw)
-    plain,smooth = losses('plain'),losses('smooth', label_smoothing=.2)
+    def tune(name, **kw): finetune('run', data=rows, epochs=1, max_len=32, out=name, device='cpu', runs=1, **kw)
+    tune('plain')
+    tune('smooth', label_smoothing=.2)
     loss = [json.loads((tmp_path/n/'results.jsonl').read_text().splitlines()[0])['loss'] for n in ('plain','smooth')]
     assert loss[0]!=loss[1] and json.loads((tmp_path/'smooth'/'study.json').read_text())['recipe']['label_smoothing']==.2
-    with pytest.raises(ValueError, match='label_smoothing=1.5 must be a number from 0'): losses('bad', label_smoothing=1.5)
+    with pytest.raises(ValueError, match='label_smoothing=1.5 must be a number from 0'): tune('bad', label_smoothing=1.5)
     scores = dict(text=rows['text'], label=[i/7 for i in range(len(rows['text']))])
     with pytest.raises(ValueError, match='this task has scores, not labels'): finetune('run', data=scores, label_smoothing=.1, out='scores', device='cpu', epochs=1, max_len=32)
     words = dict(words=[d.split()[:6] for d in docs], tags=[['O']*5+['B-X'] for d in docs])

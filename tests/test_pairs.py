@@ -5,7 +5,7 @@ from pathlib import Path
 from electra_nb import finetune, predict
 from electra_nb.glue.encoders import load_encoder
 from electra_nb.glue.head import Classifier
-from electra_nb.glue.learner import calibrate, dev_predictions, finetune_config, fit_task, task_features, task_learner
+from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, task_features, task_learner
 from electra_nb.glue.loading import load_files
 from electra_nb.glue.tasks import Task, TaskData, TextSplit, tasks
 from electra_nb.lab.kinds import kind_of

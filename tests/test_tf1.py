@@ -167,7 +167,7 @@ def signed(data, blocks):
 
 def test_mutations(tmp_path):
     "10,000 damaged checkpoints: each is refused in a sentence, or reads as one; none asks for memory or time."
-    variables = small_file(tmp_path)
+    small_file(tmp_path)
     paths = [tmp_path/f'model.ckpt-1{e}' for e in ends]
     whole = [p.read_bytes() for p in paths]
     (n,i),footer = varint(whole[0][-48:]),whole[0][-48:]

@@ -13,25 +13,12 @@ from electra_nb.text.corpus import get_corpus
 from electra_nb.text.docstrings import library_docs
 from electra_nb.text.tokenizer import bert_tokenizer, line_encoder, load_tokenizer, tiny_tokenizer, wordpiece
 from hypothesis import given, settings, strategies as st
-from safetensors.torch import load_file
-from test_start import StopAt, equal, minilm, weights_of
-from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
+from test_start import StopAt, bert, equal, minilm, weights_of # `bert` is a fixture
+from transformers import AutoTokenizer, BertForMaskedLM, BertModel
 
 domain = ['Weather at the lighthouse: a storm comes from the north.','The lighthouse is dark, and the weather is clear.']*6
 docs = [f'{part} {i}' for i in range(20) for part in [*tiny_text.split('\n\n'), '\n'.join(domain)]]
 usual = dict(corpus=docs, steps=12, eval_every=6, log_every=3, save_every=4, device='cpu', probe=False, general=False)
-
-@pytest.fixture(scope='module')
-def bert(tmp_path_factory):
-    "A tiny BERT of random weights in a folder, with its tokenizer."
-    torch.manual_seed(42)
-    tok,folder = tiny_tokenizer(),tmp_path_factory.mktemp('start')/'bert'
-    shape = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=50, max_position_embeddings=64)
-    model = BertForMaskedLM(BertConfig(vocab_size=len(tok), **shape))
-    for p in model.parameters(): p.data += .1*torch.randn_like(p)
-    with quiet_hf(): model.save_pretrained(folder)
-    tok.save_pretrained(folder)
-    return folder
 
 def grown_towers(folder, add_words=2, corpus=docs, **options):
     start = GrownStart(folder, add_words=add_words)
@@ -213,8 +200,7 @@ def test_runs(bert, tmp_path, monkeypatch, capsys):
 def test_same_folder(bert, tmp_path, monkeypatch):
     "Without out=, the same words find the same folder, and others another one."
     monkeypatch.chdir(tmp_path)
-    first = pretrain(**usual, start=str(bert), add_words=2)
-    pretrain(**usual, start=str(bert), add_words=2)
+    for _ in range(2): pretrain(**usual, start=str(bert), add_words=2)
     assert len([*Path('runs').iterdir()])==1
     pretrain(**usual, start=str(bert), add_words=3)
     assert len([*Path('runs').iterdir()])==2

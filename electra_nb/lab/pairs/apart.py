@@ -56,7 +56,8 @@ def each_alone(
     after = (torch.arange(ids.shape[1], device=ids.device)+n_a[:,None]-1).clamp(max=ids.shape[1]-1)
     second = torch.cat([ids[:,:1],ids.gather(1, after)[:,1:]], 1)
     lens = torch.cat([n_a,lens-n_a+1])
-    return torch.cat([ids,second])[:,:lens.max()],lens
+    n = ids.shape[1] if ids.is_cuda else lens.max() # a GPU would have to be waited for
+    return torch.cat([ids,second])[:,:n],lens
 
 # %% ../../../nbs/lab/pairs/01_apart.ipynb #4830bafb
 class PairHead(nn.Module):
