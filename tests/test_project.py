@@ -59,22 +59,46 @@ def test_other_names(function):
     push_to_hub start init_from checkpoint pretrained vocab seq_len num_workers wandb gpus tokeniser trainer learning_rate max_steps"""
     assert {*usual.split()}<={*table}|known and (function=='finetune' or {'mlm','streaming','vocab_kind'}<={*table})
 
-def test_packages(tmp_path):
-    "A source distribution builds offline, holds what setup.py reads, and gives a wheel with the package and nothing else."
-    def run(*args, cwd): subprocess.run([sys.executable, *args], cwd=cwd, check=True, capture_output=True)
-    shutil.copytree(root, tmp_path/'tree', ignore=shutil.ignore_patterns('.git','.ci-work*','.venv','build','runs','*.egg-info'))
-    run('setup.py','-q','sdist','-d',str(tmp_path), cwd=tmp_path/'tree')
-    with tarfile.open(next(tmp_path.glob('*.tar.gz'))) as t: t.extractall(tmp_path/'sdist', filter='data')
-    source = next((tmp_path/'sdist').iterdir())
-    assert all((source/f).is_file() for f in ('settings.ini','README.md','LICENSE','setup.py','pyproject.toml'))
-    assert not {'tests','nbs','results','experiments','docs'} & {p.name for p in source.iterdir()}
-    run('-m','pip','wheel','-q','--no-deps','--no-build-isolation','--no-index','-w',str(tmp_path),str(source), cwd=tmp_path)
-    names = zipfile.ZipFile(next(tmp_path.glob('*.whl'))).namelist()
+def clone(folder):
+    "A repository with the files of the project, as they are now."
+    shutil.copytree(root, folder, ignore=shutil.ignore_patterns('.git','.ci-work*','.venv','build','dist','runs','*.egg-info','nbs','results','tests'))
+    for args in (['init','-q'], ['config','user.name','A'], ['config','user.email','a@example.org'], ['add','-A'], ['commit','-qm','All files']):
+        subprocess.run(['git',*args], cwd=folder, check=True)
+    return folder
+
+def release(folder, *args): return subprocess.run([sys.executable, 'docs/release.py', *args], cwd=folder, capture_output=True, text=True)
+
+def test_release(tmp_path):
+    "One command sets a version, and builds a source distribution that gives a wheel with the package and nothing else; both are as PyPI wants them."
+    tree = clone(tmp_path/'tree')
+    log = tree/'CHANGELOG.md'
+    log.write_text('# Changes\n\n## 9.1.0\n\n### Text\n- A new thing.\n'+log.read_text().removeprefix('# Changes\n'))
+    subprocess.run(['git','commit','-qam','What is new'], cwd=tree, check=True)
+    done = release(tree, '9.1.0')
+    assert done.returncode==0, done.stdout+done.stderr
+    git = lambda *args: subprocess.run(['git',*args], cwd=tree, check=True, capture_output=True, text=True).stdout
+    assert 'A new thing.' in git('tag','-n9','-l','v9.1.0') and '### Text' in git('tag','-n9','-l','v9.1.0') and git('status','--porcelain')==''
+    assert all('9.1.0' in (tree/f).read_text() for f in ('settings.ini','CITATION.cff','electra_nb/__init__.py'))
+    sdist,wheel = tree/'dist'/'electra_nb-9.1.0.tar.gz',tree/'dist'/'electra_nb-9.1.0-py3-none-any.whl'
+    with tarfile.open(sdist) as t: source = {n.partition('/')[2] for n in t.getnames()}
+    assert {'settings.ini','README.md','LICENSE','setup.py','pyproject.toml'}<=source
+    assert not {'tests','nbs','results','experiments','docs','.github','.ci'} & {n.partition('/')[0] for n in source}
+    names = zipfile.ZipFile(wheel).namelist()
     modules = {p.relative_to(root).as_posix() for p in (root/'electra_nb').rglob('*.py')}
     templates = {p.relative_to(root).as_posix() for p in (root/'electra_nb'/'lab'/'reports'/'templates').iterdir()}
     inside = {n for n in names if '.dist-info/' not in n}
     assert inside==modules|{f'electra_nb/{f}' for f in ('py.typed','__init__.pyi','help.json')}|templates
     assert any(n.endswith('licenses/LICENSE') or n.endswith('.dist-info/LICENSE') for n in names)
+
+@pytest.mark.parametrize('version,why', [('9.1.0',"no section '## 9.1.0'"), ('0.0.1','older than'), ('new','is no version')])
+def test_no_release(tmp_path, version, why):
+    "What cannot be released is refused before a file changes."
+    tree = clone(tmp_path/'tree')
+    done = release(tree, version)
+    assert done.returncode and why in done.stderr and not subprocess.run(['git','status','--porcelain'], cwd=tree, capture_output=True, text=True).stdout
+    if version!='9.1.0': return
+    (tree/'CHANGELOG.md').write_text('## 9.1.0\n\n- New.\n')
+    assert 'not committed' in release(tree, version).stderr and 'the files say' in release(tree, version, '--only_build').stderr
 
 def test_readme_links():
     "Local links of the README lead somewhere."
