@@ -18,7 +18,7 @@ setup(
     license='Apache-2.0',
     keywords=cfg['keywords'],
     packages=find_packages(include=['electra_nb', 'electra_nb.*']),
-    package_data={'electra_nb': ['py.typed', '*.pyi', 'help.json', 'lab/reports/templates/*']},
+    package_data={'electra_nb': ['py.typed', '*.pyi', 'help.json', 'lab/reports/templates/*', 'lab/export/web/*']},
     python_requires='>=' + cfg['min_python'],
     install_requires=cfg['requirements'].split(),
     extras_require={'dev': cfg['dev_requirements'].split(), **{t: [t] for k in ('trackers','other_extras') for t in cfg[k].split()}},

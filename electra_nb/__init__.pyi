@@ -1,5 +1,6 @@
 "What editors and type checkers see; Python imports each name when it is first used, by `__getattr__` in `__init__.py`."
 from .finetuning import finetune as finetune
+from .lab.export.export import export as export
 from .predicting import predict as predict
 from .lab.reports.opening import open_run as open_run
 from .lab.planning.plan import plan as plan
