@@ -85,9 +85,9 @@ def test_release(tmp_path):
     assert not {'tests','nbs','results','experiments','docs','.github','.ci'} & {n.partition('/')[0] for n in source}
     names = zipfile.ZipFile(wheel).namelist()
     modules = {p.relative_to(root).as_posix() for p in (root/'electra_nb').rglob('*.py')}
-    templates = {p.relative_to(root).as_posix() for p in (root/'electra_nb'/'lab'/'reports'/'templates').iterdir()}
+    pages = {p.relative_to(root).as_posix() for f in ('reports/templates','export/web') for p in (root/'electra_nb'/'lab'/f).iterdir()}
     inside = {n for n in names if '.dist-info/' not in n}
-    assert inside==modules|{f'electra_nb/{f}' for f in ('py.typed','__init__.pyi','help.json')}|templates
+    assert inside==modules|{f'electra_nb/{f}' for f in ('py.typed','__init__.pyi','help.json')}|pages
     assert any(n.endswith('licenses/LICENSE') or n.endswith('.dist-info/LICENSE') for n in names)
 
 @pytest.mark.parametrize('version,why', [('9.1.0',"no section '## 9.1.0'"), ('0.0.1','older than'), ('new','is no version')])

@@ -396,6 +396,22 @@ def test_theme_button(site, browser):
     page.close()
 
 @needs_browser
+def test_words_light_up(site, browser):
+    "From the front page one comes to the page with the models of the project, which shades words; another page leads there too."
+    if shutil.which('npm') is None: pytest.skip('npm is not installed: the site has no page words/ here')
+    page = browser.new_context(bypass_csp=True).new_page()
+    page.goto(f'{site[1]}/howto/export.html')
+    assert page.locator('a[href="../words/index.html"]').count()==1
+    page.goto(site[1])
+    page.click('text=Try it in your browser')
+    page.wait_for_function("performance.getEntriesByName('shaded').length>0")
+    names = page.eval_on_selector_all('#model option', 'all => all.map(o => o.textContent.split(",")[0])')
+    assert names==['tiny','hour']
+    for i,name in enumerate(names): # of a sentence and the same with two words swapped, the wrong place stands out
+        page.select_option('#model', str(i))
+        found = page.evaluate("async model => (await scoreText('it returns a list of the names of the the files in this directory.', model)).map(w => w.prob)", str(i))
+        assert max(found)==max(found[7:10]), (name, found)
+
 def test_contents_beside_the_page(site, browser):
     "At 1280 pixels the contents of a page stand at its right, and nothing overlaps."
     page = browser.new_page(viewport=dict(width=1280, height=900))
