@@ -52,7 +52,7 @@ def write_text(data, out) -> list:
 def train(text, run, seed, **options):
     "Pre-train; CPU seconds and the evaluations."
     begun = time.perf_counter(),time.process_time()
-    pretrain('hour', corpus=text, out=str(run), seed=seed, **options)
+    pretrain('hour', corpus=','.join(text), out=str(run), seed=seed, **options)
     lines = [json.loads(l) for l in (run/'log.jsonl').read_text().splitlines()]
     took = dict(wall_seconds=round(time.perf_counter()-begun[0]), cpu_seconds=round(time.process_time()-begun[1]))
     return dict(took, evaluations=[l for l in lines if 'valid' in l])
@@ -103,7 +103,7 @@ if __name__=='__main__':
     ask.add_argument('--parts', nargs='+', default=['train','pairs','vectors'])
     ask.add_argument('--pairs', type=int, default=2000, help='grammar pairs of each phenomenon')
     ask.add_argument('--precision', default='auto', help="'bf16' where the processor has it")
-    ask.add_argument('--threads', type=int, default=0, help='0: as many as there are cores')
+    ask.add_argument('--threads', type=int, help='as many as there are cores, if not given')
     a = ask.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
     text,path = write_text(a.data, a.out),a.out/'one_hour.json'
