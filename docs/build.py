@@ -8,15 +8,23 @@ from sphinx.cmd.build import build_main
 work = root/'build' # ignored by git
 html = work/'html'
 
-def words(out):
-    "The page where words light up, with the models of docs/words; without Node a page that says so."
-    from electra_nb.lab.export.page import page_shell
+def add_page(name, add):
+    "A page that computes in the browser, from its files in docs/; without Node one that says so."
+    out = html/name
     shutil.rmtree(out, ignore_errors=True)
-    shutil.copytree(root/'docs'/'words', out)
-    try: page_shell(out)
+    shutil.copytree(root/'docs'/name, out)
+    try: add(out)
     except ValueError as e:
-        print(f'the page words/ is left out: {e}')
+        print(f'the page {name}/ is left out: {e}')
         (out/'index.html').write_text('<!doctype html><meta charset="utf-8"><title>Not here</title><p>This copy of the site was built without Node, which this page needs.')
+
+def micro(out):
+    "Python for browsers (MPL-2.0), and the lines that it runs."
+    from electra_nb.lab.export.page import Package, runtime_folder
+    pyodide = Package('pyodide', '314.0.7', '0YvXxEhfEdpLfb/XkM2BFAeMROq0iMUX2bzzH9pOttyMcWkwq+HbE5uyuGD82LN7y2q+SNvi/6V5JEsOlD2R1A==',
+        ('pyodide.mjs','pyodide.asm.mjs','pyodide.asm.wasm','python_stdlib.zip','pyodide-lock.json'))
+    shutil.copytree(runtime_folder((pyodide,)), out/'runtime')
+    shutil.copy(root/'experiments'/'micro_electra.py', out)
 
 @call_parse
 def main(
@@ -27,7 +35,9 @@ def main(
     notebooks = write_pages(work/'pages')
     failed = build_main(['-b','html','-W','--keep-going','-q','-c',str(root/'docs'),'-d',str(work/'doctrees'),str(work/'pages'),str(html)])
     if failed: sys.exit(failed)
-    words(html/'words')
+    from electra_nb.lab.export.page import page_shell
+    add_page('words', page_shell)
+    add_page('micro', micro)
     (html/'llms.txt').write_text(llms(notebooks))
     print(html/'index.html')
     if not serve: return

@@ -247,7 +247,7 @@ class Links:
         if not link or re.match('[a-z]+:', link): return m[0]
         path = next((p for p in ((nbs/folder/link).resolve(),(root/link).resolve()) if p.exists() and p.is_relative_to(root)), None)
         if not path: raise ValueError(f'{m[0]} leads nowhere: there is no {link} beside the notebook, nor in the root of the project')
-        if path==root/'docs'/'words': return f'<a href="{"../"*len(Path(folder).parts)}words/index.html">{m[1][1:-1]}</a>' # `build.py` puts it beside the pages
+        if path.parent==root/'docs' and path.is_dir(): return f'<a href="{"../"*len(Path(folder).parts)}{path.name}/index.html">{m[1][1:-1]}</a>' # a page that `build.py` puts beside these
         if path.suffix=='.ipynb': return f'{m[1]}(/{self.pages[path.relative_to(nbs).as_posix()]}.ipynb{place and "#"+place})'
         local = path.relative_to(root).as_posix()
         if m[1][0]!='!': return source(local, m[1][1:-1])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from PIL import Image
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 root = Path(__file__).parent.parent
 sys.path.insert(0, str(root/'docs'))
@@ -411,6 +411,28 @@ def test_words_light_up(site, browser):
         page.select_option('#model', str(i))
         found = page.evaluate("async model => (await scoreText('it returns a list of the names of the the files in this directory.', model)).map(w => w.prob)", str(i))
         assert max(found)==max(found[7:10]), (name, found)
+
+def test_micro_electra_runs(site, browser):
+    "The lines run in the browser with the losses of Python here, they can be stopped, and a slip in them is said."
+    if shutil.which('npm') is None: pytest.skip('npm is not installed: the site has no page micro/ here')
+    page = browser.new_context().new_page()
+    page.goto(f'{site[1]}/explain/micro_electra.html')
+    page.click('a[href="../micro/index.html"]')
+    said = page.locator('#said')
+    expect(said).to_contain_text('stored run')
+    stored = page.evaluate('losses()')
+    assert stored[-1][0]==500 and page.locator('#words span').count()==8
+    page.click('#run')
+    while len(found := page.evaluate('losses()'))<3:
+        assert said.get_attribute('class')!='error', said.inner_text()
+        page.wait_for_timeout(200)
+    for mine,theirs in zip(found, stored): assert mine==pytest.approx(theirs, rel=1e-6)
+    page.click('#stop')
+    expect(said).to_contain_text('Stopped at step')
+    page.fill('#code', 'a = 1\nb = a+c')
+    page.click('#run')
+    expect(said).to_contain_text("NameError: name 'c' is not defined", timeout=120_000)
+    assert page.is_enabled('#run')
 
 def test_contents_beside_the_page(site, browser):
     "At 1280 pixels the contents of a page stand at its right, and nothing overlaps."

@@ -9,7 +9,6 @@ __all__ = ['Package', 'onnxruntime', 'tokenizers', 'packages', 'in_node', 'PageM
 # %% ../../../nbs/lab/export/03_page.ipynb #5e06761c
 import base64, hashlib, json, shutil, subprocess, tarfile, tempfile
 from collections import namedtuple
-from collections.abc import Callable
 from ...core.files import atomic_folder, cache_folder
 from .onnx import held_out_texts, to_onnx
 from ..scoring.probe import swapped_pairs
@@ -51,14 +50,14 @@ def unpack(
         for name in package.files: (folder/name.split('/')[-1]).write_bytes(tar.extractfile(f'package/{name}').read())
 
 def runtime_folder(
-    fetch:Callable=npm_pack, # (package, folder) -> archive
+    packages:tuple=packages, # of `Package`
 ) -> Path: # kept in the cache
-    "The files that a browser needs to run a model."
-    folder = cache_folder()/'page'/'-'.join(p.version for p in packages)
+    "The files of packages that a browser needs."
+    folder = cache_folder()/'page'/'-'.join(f"{p.name.split('/')[-1]}-{p.version}" for p in packages)
     if folder.is_dir(): return folder
     def write(tmp):
         for package in packages:
-            with tempfile.TemporaryDirectory() as box: unpack(package, fetch(package, Path(box)), tmp)
+            with tempfile.TemporaryDirectory() as box: unpack(package, npm_pack(package, Path(box)), tmp)
         (tmp/'NOTICE.txt').write_text(''.join(f'{p.name} {p.version}, from npm\n' for p in packages))
     atomic_folder(folder, write)
     return folder
