@@ -15,6 +15,7 @@ from .core.files import hash_texts
 from .objectives.table import objectives
 from .core.settings import option_docs, plain_number, settings, with_options, with_values
 from .lab.reports.study_pages import save_study_report
+from .lab.reports.tracking import check_trackers
 from .lab.rivals.beside import run_rivals
 from .lab.study.folder import open_study
 from .lab.study.runs import StudyConfig, answer_tests, closing_words, log_summary, run_task, study_session
@@ -162,6 +163,7 @@ def finetune(
     submission:str=None, # zip for the GLUE server, written at the end
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
     at_once:int=1, # runs of a task at the same time, each in its own process (in a script, call below `if __name__=='__main__'`)
+    log_with:str=None, # trackers of the runs, commas between: 'tensorboard', 'trackio', 'wandb', 'mlflow' (lab.reports.tracking)
     **options,
 ) -> Study: # tables, plots, predictions
     "Fine-tune an encoder on tasks and say what several runs show."
@@ -171,6 +173,7 @@ def finetune(
     _check_counts(runs=runs, keep=keep, seed=seed, at_once=at_once)
     _check_places(out, submission, keep, runs)
     _check_glue(tasks, glue_dir=glue_dir, mnli_first=mnli_first, submission=submission)
+    check_trackers(log_with)
     if rivals not in (None,True,False): raise ValueError(f"rivals={rivals!r} must be True or False, or None for the built-in tasks alone")
     source,only_shape = find_model(model)
     electra,tok = load_encoder(source),encoder_tokenizer(source, tokenizer)
@@ -183,7 +186,7 @@ def finetune(
     if mnli_first and 'lr' in options: rows = [replace(r, task=replace(r.task, intermediate_lr=None)) for r in rows]
     parts = {kind:parts[kind] for kind in dict.fromkeys(r.task.kind for r in rows)} # those at hand
     check_settings(options, list(parts))
-    check_together(together, rows, mnli_first, at_once)
+    check_together(together, rows, mnli_first, at_once, log_with)
     if data is not None and dev is None and len(rows[0].splits['dev'])<20:
         logger.info('few rows are held out, so the scores on them will be noisy; more rows, or a larger share (valid=), holds out more')
     both = builtin if baseline is None else baseline
@@ -193,7 +196,7 @@ def finetune(
     about = [json.dumps(identity), *([] if data is None else [rows[0].fingerprint()])]
     out = Path(out or f"runs/{identity['model']}-finetuned-{hash_texts(about)[:6]}").expanduser()
     open_study(out, identity, write=False)
-    plan = StudyConfig(identity, source, tok, cfg, out, starts, [*range(seed, seed+runs)], keep, device, at_once, parts)
+    plan = StudyConfig(identity, source, tok, cfg, out, starts, [*range(seed, seed+runs)], keep, device, at_once, log_with, parts)
     with study_session(plan):
         if builtin if rivals is None else rivals: run_rivals(rows, plan) # first, so that the cards of the models can name them
         run_together(rows, plan) if together else [run_task(task, plan) for task in rows]

@@ -239,6 +239,30 @@ def test_plain_transformers(tmp):
     rc,out,err = run(tmp, f"from electra_nb.lab.study.study import answer; print(answer({found[0][0]!r}, ['Who asks?']))")
     assert rc==0 and 'label' in out, err
 
+trains = """
+from datasets import Dataset
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding, Trainer, TrainingArguments
+import pandas as pd, sys
+tok = AutoTokenizer.from_pretrained('mine/discriminator')
+model = AutoModelForSequenceClassification.from_pretrained('mine/discriminator', num_labels=3)
+df = pd.read_csv('rows.csv')
+rows = Dataset.from_dict(dict(text=df.text.tolist(), labels=['abc'.index(v) for v in df.verb])).map(lambda r: tok(r['text']), remove_columns='text')
+args = TrainingArguments('trained', num_train_epochs=1, use_cpu=True, report_to='none', disable_tqdm=True, save_strategy='no', seed=0)
+trainer = Trainer(model, args, train_dataset=rows, processing_class=tok, data_collator=DataCollatorWithPadding(tok))
+trainer.train()
+trainer.save_model('trained')
+assert 'electra_nb' not in sys.modules
+"""
+
+def test_trainer(tmp):
+    "The Trainer of transformers takes a run's encoder, and what it saves is fine-tuned here."
+    run_folder = next((tmp/'runs').iterdir())
+    (tmp/'mine').symlink_to(run_folder)
+    p = subprocess.run([sys.executable,'-c',trains], cwd=tmp, env=dict(env(tmp), HF_HUB_OFFLINE='1', PYTHONPATH=''), capture_output=True, text=True, timeout=500)
+    assert p.returncode==0, p.stderr[-2000:]
+    rc,_,err = run(tmp, "from electra_nb import finetune; finetune('trained', data='rows.csv', epochs=1, device='cpu', out='after')")
+    assert rc==0 and len(lines(tmp/'after'))==1, err
+
 def test_paper_head_is_refused(tmp):
     "The paper's head for answers has no class in transformers: its folder is refused there, and its card has the line that works."
     write_asked(tmp/'joint.json')

@@ -3,8 +3,12 @@ import io, json, os, re, signal, sqlite3, subprocess, sys, time
 from importlib.util import find_spec
 from pathlib import Path
 
-import numpy as np, psutil, pytest
+import numpy as np, psutil, pytest, torch
 from PIL import Image
+from electra_nb import finetune
+from electra_nb.model.hf import save_models
+from electra_nb.model.towers import get_models, sizes
+from electra_nb.text.tokenizer import tiny_tokenizer
 from forked import Program
 
 here = [t for t in ('tensorboard','trackio') if find_spec(t)]
@@ -98,3 +102,26 @@ def test_log_is_the_same(run, tmp_path):
     assert p.wait()==0, p.communicate()
     timeless = lambda run: [{k:v for k,v in l.items() if k not in ('tokens_per_s','seconds')} for l in log(run)]
     assert timeless(run)==timeless(tmp_path/'mine') and not (tmp_path/'mine'/'tracking').exists()
+
+# -- Fine-tuning
+
+@need('tensorboard')
+def test_finetuning(tmp_path, monkeypatch):
+    "Each run of a study has its curve and its scores in the tracker, and the scores are those of a study that nobody watches."
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    monkeypatch.setenv('ELECTRA_NB_CACHE', str(tmp_path/'cache'))
+    torch.manual_seed(0)
+    tok = tiny_tokenizer()
+    save_models(*get_models(sizes['tiny'], len(tok)), tmp_path/'mine', tok)
+    (tmp_path/'rows.csv').write_text('text,label\n'+''.join(f'the {w} {i},{w}\n' for i in range(60) for w in ('fish','bread')))
+    ask = dict(data=str(tmp_path/'rows.csv'), runs=2, epochs=3, rivals=False, device='cpu')
+    for out,tracker in dict(plain=None, watched='tensorboard').items(): finetune(str(tmp_path/'mine'/'discriminator'), **ask, out=str(tmp_path/out), log_with=tracker)
+    scores = [[l['scores']['dev']['accuracy'] for l in map(json.loads, (tmp_path/out/'results.jsonl').read_text().splitlines())] for out in ('plain','watched')]
+    assert scores[0]==scores[1] and not (tmp_path/'plain'/'tracking').exists()
+    for seed,score in enumerate(scores[1]):
+        found = EventAccumulator(str(tmp_path/'watched'/'tracking'/f'rows-pretrained-seed{seed}'/'tracking'/'tensorboard'/'electra_nb'))
+        found.Reload()
+        losses = found.Scalars('train/loss')
+        assert [e.step for e in losses]==[*range(1, len(losses)+1)] and len(losses)>5 and losses[-1].value<losses[0].value
+        assert found.Scalars('valid/accuracy')[-1].value==pytest.approx(score)
+    with pytest.raises(ValueError, match='is no tracker'): finetune(str(tmp_path/'mine'/'discriminator'), **ask, log_with='tensorbord')

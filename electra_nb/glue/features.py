@@ -12,6 +12,7 @@ from .tasks import TextSplit
 from ..text.batches import ExamplesDL
 from ..text.rows import gather_rows
 from ..text.tokenizer import line_encoder
+from fastai.data.transforms import CategoryMap
 from fastcore.basics import patch
 from fastcore.meta import delegates
 from transformers import PreTrainedTokenizerFast
@@ -183,7 +184,7 @@ def new(self:FeaturesDL, dataset=None, **kwargs):
 @patch(as_prop=True)
 def n(self:FeaturesDL): return len(self.examples)
 @patch(as_prop=True)
-def vocab(self:FeaturesDL): return self.kind.names
+def vocab(self:FeaturesDL): return CategoryMap(self.kind.names, sort=False)
 @patch
 def get_idxs(self:FeaturesDL): return self._sorted.tolist()
 

@@ -117,7 +117,7 @@ def summary(self:CachedDispatchLearner):
 @patch
 def export(self:CachedDispatchLearner, *args, **kwargs):
     raise ValueError("export writes Python objects, which can run any code when they are opened. The folder of a run has its towers "
-        "for transformers, and open_run makes this Learner again; fine-tuned models are in models/ of their study")
+        "for transformers, and open_run makes this Learner again; fine-tuned models are in models/ of their study, where predict and export read them")
 
 # %% ../../nbs/book/32_device.ipynb #9e6ee5b1
 @patch

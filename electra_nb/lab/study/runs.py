@@ -22,6 +22,7 @@ from ...glue.kinds import kind_of
 from ...glue.learner import task_features, TaskLearner, dev_predictions, fit_task, flat_settings, task_learner, FinetuneConfig
 from ...glue.tasks import TaskData
 from .folder import append_line, best_seeds, check_rows, open_study, prune_models, read_ledger, run_name, save_best, write_predictions
+from ..reports.tracking import TrackTask
 from .statistics import gain_sentence
 from .study import saved_task, Study, write_answers
 from ...training.folder import versions
@@ -37,8 +38,8 @@ from transformers import ElectraModel, PreTrainedTokenizerFast
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #06207b3e
 Job = namedtuple('Job', 'init seed start') # 'pretrained', 'random' or the name of a folder in models/; seed; start, for the ledger
-# `TaskData`, split -> `Features`, `FinetuneConfig`, model, folder of the study, 'cpu' or 'cuda'
-Work = namedtuple('Work', 'data feats cfg source out device')
+# `TaskData`, split -> `Features`, `FinetuneConfig`, model, folder of the study, 'cpu' or 'cuda', names of trackers
+Work = namedtuple('Work', 'data feats cfg source out device log_with', defaults=(None,))
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #b8057d62
 def starting_encoder(job:Job, work:Work) -> ElectraModel:
@@ -112,8 +113,12 @@ def ledger_line(
 def do_job(job:Job, work:Work, bar:bool=True) -> tuple: # line of the ledger, `Classifier`
     "One run, from the encoder to the scores."
     learn = task_learner(work.data, work.feats, starting_encoder(job, work), work.cfg, job.seed, work.device)
+    track = work.log_with and TrackTask(work.out/'tracking'/run_name(work.data.name, job.start, job.seed), work.log_with, flat_settings(work.cfg))
+    if track: learn.add_cb(track)
     fitted = fit_task(learn, work.cfg, f'{work.data.name}, seed {job.seed}' if bar and not quiet() else '')
-    return ledger_line(job, work, learn, fitted),learn.model
+    line = ledger_line(job, work, learn, fitted)
+    if track: track.end(line['scores']['dev'])
+    return line,learn.model
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #4e3fa630
 _kinds = (FileNotFoundError,ConnectionError,OSError,FloatingPointError,MemoryError,ValueError) # sent as they are; others as RuntimeError
@@ -206,6 +211,7 @@ class StudyConfig:
     keep:int=1 # best models of each task to keep
     device:str='cpu' # 'cpu' or 'cuda'
     at_once:int=1 # runs at the same time
+    log_with:str=None # names of trackers, commas between
     parts:dict=field(default_factory=dict) # key of `kinds` -> settings that only this kind has; none: those of `cfg`
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #808be265
@@ -271,7 +277,7 @@ def make_work(data:TaskData, plan:StudyConfig) -> Work:
     for split,f in feats.items():
         if f.n_cut: logger.info(f"{data.name}: {f.n_cut:,} of {len(f):,} {split} texts are longer than "
             f"max_len={cfg.max_len} ids and are cut")
-    return Work(data, feats, cfg, plan.source, plan.out, plan.device)
+    return Work(data, feats, cfg, plan.source, plan.out, plan.device, plan.log_with)
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #4435e23d
 def keep_run(
