@@ -15,7 +15,25 @@ def slim(
     "Without date and program, with coordinates to a tenth of a point and the fonts of the reader."
     svg = re.sub(r'<metadata>.*?</metadata>\s*|<\?xml.*?\?>\s*|<!DOCTYPE.*?>\s*', '', svg, flags=re.S)
     svg = re.sub(r'\n(?=[LCQz"])', ' ', svg).replace("font-family: 'DejaVu Sans', sans-serif", 'font-family: system-ui, sans-serif')
-    return re.sub(r'(?<=[ "(-])(\d+\.\d)\d+', r'\1', svg)
+    return unwrapped(re.sub(r'(?<=[ "(-])(\d+\.\d)\d+', r'\1', svg))
+
+def unwrapped(
+    svg:str,
+) -> str:
+    "Without names that nothing refers to, groups that then say nothing, and indentation; neighbours of one style share it."
+    used = set(re.findall(r'#([\w-]+)', svg))
+    svg = re.sub(r' d="[^"]*"', lambda m: re.sub(' +', ' ', m[0]), svg)
+    svg = re.sub(r' transform="rotate\(-0 [^"]*\)"', '', svg)
+    svg = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else '', re.sub(r'\n\s+', '\n', svg))
+    out,kept = [],[] # parts, and for each open group whether it stays
+    for part in re.split(r'(<g\b[^>]*>|</g>)\n?', svg):
+        if part.startswith('<g'): kept.append(part!='<g>')
+        stays = part not in ('<g>','</g>') or (part=='</g>' and kept.pop())
+        if stays: out.append(part+'\n' if part.startswith(('<g','</g')) else part)
+    svg,marks = ''.join(out),r'(?:<(?:use|path)\b[^>]*/>\n)+'
+    while svg!=(svg := re.sub(rf'(<g clip-path="[^"]*">\n)({marks})</g>\n\1', r'\1\2', svg)): pass # neighbours in the same frame
+    def styled(m): return f'<g style="{m[1]}">\n'+m[0].replace(f' style="{m[1]}"', '').replace('\n', '')+'\n</g>\n'
+    return re.sub(r'<use\b[^>]* style="([^"]*)"/>\n(?:<use\b[^>]* style="\1"/>\n)+', styled, svg)
 
 def keep(
     cell, # that was run
