@@ -142,6 +142,13 @@ def test_refused(tmp):
     rc,_,err = run(tmp, job('refused').replace('bs=4', 'bs=5'))
     assert rc!=0 and 'cannot be divided among 2 processes' in err and not (tmp/'refused').exists()
 
+def test_accelerate_on_a_cpu(tmp):
+    "`accelerate launch --cpu` starts one process, whatever the number; the run says so, and is one of a single process."
+    (tmp/'single.py').write_text(job('single').replace('steps=30', 'steps=2'))
+    p = subprocess.run([sys.executable,'-m','accelerate.commands.launch','--cpu','--num_processes','2','single.py'], cwd=tmp, env=env(tmp), capture_output=True, text=True, timeout=300)
+    assert p.returncode==0 and 'one process alone: for several, torchrun' in p.stdout+p.stderr, p.stderr
+    assert json.loads((tmp/'single'/'data.json').read_text())['processes']==1
+
 broken = '''
 from fastai.callback.core import Callback
 class Broken(Callback):

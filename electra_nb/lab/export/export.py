@@ -113,7 +113,9 @@ def _vectors(run, out, texts):
 # %% ../../../nbs/lab/export/04_export.ipynb #9972b5bf
 def _page(run, out, texts):
     places = [Path(r) for r in run.split(',')]
-    d = to_page({(p.parent if p.name=='discriminator' else p).name:str(p) for p in places}, out, texts)
+    names = [(p.parent if p.name=='discriminator' else p).name for p in places]
+    if len({*names})<len(names): raise ValueError(f"run={run!r}: readers choose a model by the name of its folder, so each needs its own")
+    d = to_page(dict(zip(names, map(str, places))), out, texts)
     said = '; '.join(f'{m.name}: {m.bytes:,} bytes, probabilities as from `score` to {m.gap:.1g}, with 8 bits to {m.int8_gap:.2g} ({m.n_texts} texts)' for m in d.models)
     return d,said,f'python -m http.server --directory {out}'
 
