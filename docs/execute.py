@@ -25,6 +25,7 @@ def unwrapped(
     svg = re.sub(r' d="[^"]*"', lambda m: re.sub(' +', ' ', m[0]), svg)
     svg = re.sub(r' transform="rotate\(-0 [^"]*\)"', '', svg)
     svg = re.sub(r' id="([^"]+)"', lambda m: m[0] if m[1] in used else '', re.sub(r'\n\s+', '\n', svg))
+    svg = re.sub(r'<g\b[^>]*/>\n?', '', svg) # of an axis without marks
     out,kept = [],[] # parts, and for each open group whether it stays
     for part in re.split(r'(<g\b[^>]*>|</g>)\n?', svg):
         if part.startswith('<g'): kept.append(part!='<g>')

@@ -2,6 +2,7 @@
 import ast, io, json, re, shutil, subprocess, sys, tarfile, zipfile
 from importlib.metadata import version
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from packaging.requirements import Requirement
@@ -177,7 +178,10 @@ def test_outputs_are_stored():
     assert not bare, bare
 
 def test_pictures_are_drawings():
-    "Stored pictures can be enlarged: `docs/execute.py` stores them so."
+    "Stored pictures can be enlarged and opened: `docs/execute.py` stores them so."
+    for nb in nbs:
+        for o in (o for c in cells(nb) for o in c.get('outputs', [])):
+            if svg := ''.join(o.get('data', {}).get('image/svg+xml', '')): ElementTree.fromstring(svg)
     formats = {(nb.name,k) for nb in nbs for c in cells(nb) for o in c.get('outputs', []) for k in o.get('data', {}) if k.startswith('image/')}
     assert len(formats)>30 and {k for _,k in formats}=={'image/svg+xml'}, formats
 
