@@ -10,7 +10,8 @@ from collections import namedtuple
 from dataclasses import dataclass, replace
 from ..model.families import mlm_logits
 from ..model.towers import ModelConfig, mlm_tower
-from .contract import Curve, Evaluate, Objective, Panel, TowerModel, generator_settings, score_guesses, weighted_mean
+from .contract import Curve, Evaluate, Objective, Panel, StepOutput, TowerModel
+from .contract import generator_settings, score_guesses, weighted_mean
 from .evaluation import Sums, generator_metrics, generator_sums, log_frequency
 from .rtd import gen_panel
 from .show import text_rows
@@ -19,9 +20,8 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../nbs/book/27_mlm.ipynb #c26d7a08
-class MLMOutput(namedtuple('MLMOutput', 'nll preds')):
+class MLMOutput(StepOutput, namedtuple('MLMOutput', 'nll preds')):
     "What a step computes: `nll` (bs, n) of the true token at each slot, and `preds` (bs, n), the likeliest token."
-    def __new__(cls, fields): return super().__new__(cls, *fields)
     dump = () # nothing more to keep of a batch whose loss is not finite
     def rows(self, tok, xb, i, verdict=False): return guess_rows(tok, xb, self.preds, i)
 

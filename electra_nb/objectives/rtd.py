@@ -12,7 +12,7 @@ import electra_nb.objectives.show # chkstyle: ignore (gives data loaders `show_b
 from collections import namedtuple
 from dataclasses import dataclass
 from ..model.families import rtd_logits
-from .contract import Curve, Objective, Panel, weighted_mean
+from .contract import Curve, Objective, Panel, StepOutput, weighted_mean
 from .masking import share_done
 from .evaluation import RTDEval, judged_tokens
 from .sampling import SampleConfig, SampledModel, sample_tokens, temperature_at
@@ -27,12 +27,11 @@ from transformers import PreTrainedTokenizerFast
 # %% ../../nbs/book/26_rtd.ipynb #4a68ace8
 _fields = 'nll mlm_preds sampled corrupted is_replaced logits real slots'
 
-class RTDOutput(namedtuple('RTDOutput', _fields)):
+class RTDOutput(StepOutput, namedtuple('RTDOutput', _fields)):
     """What a step computes: `nll` (bs, n) of the true token at each slot; `mlm_preds` (bs, n) likeliest token; `sampled` (bs, n);
     `corrupted` (bs, sl); `is_replaced` (bs, sl) bool; `logits` (bs, sl) of the discriminator; `real` (bs, sl) bool, False at padding;
     `slots` (bs, n)."""
     dump = ('sampled','corrupted','is_replaced') # kept of a batch whose loss is not finite
-    def __new__(cls, fields): return super().__new__(cls, *fields)
     def rows(self, tok, xb, i, verdict=False): return rtd_rows(tok, xb, self, i, verdict)
 
 # %% ../../nbs/book/26_rtd.ipynb #9d8e6042

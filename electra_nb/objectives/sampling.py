@@ -12,6 +12,7 @@ from collections import namedtuple
 from dataclasses import dataclass
 from ..model.families import mlm_logits
 from .contract import SlotModel, score_guesses
+from .masking import whole_batch
 from ..core.settings import Settings
 from torch import Tensor, nn
 
@@ -100,8 +101,8 @@ def sample_tokens(
     temperature = cfg.temperature if now is None else now
     z = logits if plain else adjust_logits(logits, targets, temperature, cfg.disallow_correct)
     lookup = cfg.sampler=='inverse_cdf' or (cfg.sampler=='auto' and z.device.type=='cpu')
-    if not lookup: return gumbel_sample(z, torch.rand_like(z, dtype=torch.float32))
-    return inverse_cdf_sample(probs if plain else z.softmax(-1), torch.rand(z.shape[:-1], device=z.device))
+    if not lookup: return gumbel_sample(z, whole_batch.draw(torch.rand, z.shape, z.device))
+    return inverse_cdf_sample(probs if plain else z.softmax(-1), whole_batch.draw(torch.rand, z.shape[:-1], z.device))
 
 # %% ../../nbs/book/23_sampling.ipynb #3aed74aa
 def corrupt(

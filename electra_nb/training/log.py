@@ -15,7 +15,7 @@ from ..core.files import atomic_file, explain_oserror, read_objects, sync
 from ..core.messages import logger
 from ..objectives.contract import draw, probe_panels, probe_tiles
 from ..objectives.table import objective_of
-from .device import LossBuffer, rank_and_world_size
+from .device import LossBuffer
 from .nonfinite import tower_norms, trained_parts
 from .progress import orders
 from fastai.basics import Learner
@@ -130,7 +130,8 @@ class LogSteps(Callback):
         if not self.training: return
         last,zero = self.learn.loss_func.last,self.loss.new_zeros(())
         self.names = ('loss',*last,'tokens','grad_norm')
-        new = torch.stack([self.loss.detach(),*last.values(),self.xb[1].sum().float(),zero]).double()
+        tokens = self.xb[1].sum() if self.learn.steps.tokens is None else self.learn.steps.tokens
+        new = torch.stack([self.loss.detach(),*last.values(),tokens.float(),zero]).double()
         self.sums = new if self.sums is None else self.sums+new
         self.n += 1
 
@@ -164,7 +165,7 @@ def log_means(self:LogSteps) -> None:
     "Write the means since the last line, and begin anew."
     sums,took = dict(zip(self.names, self.sums.tolist())),self.spent()
     self.check(sums.values())
-    tokens,norm = rank_and_world_size()[1]*round(sums.pop('tokens')),sums.pop('grad_norm')/self.norms
+    tokens,norm = round(sums.pop('tokens')),sums.pop('grad_norm')/self.norms
     means = {k:v/self.n for k,v in sums.items()}
     self.seconds += took
     self.took,self.since = 0.,time.perf_counter()

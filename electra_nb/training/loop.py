@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['speed', 'watchers', 'engines', 'RunCallbacks', 'check_vocabulary', 'Speed', 'pretrain_loaders', 'PretrainLearner',
-           'pretrain_learner', 'describe_model', 'constants', 'run_fingerprint', 'starting_point', 'check_same_run',
-           'resume', 'Watcher', 'OneProcess', 'DrawCurves', 'run_callbacks', 'train']
+           'Accumulate', 'pretrain_learner', 'describe_model', 'constants', 'run_fingerprint', 'starting_point',
+           'check_same_run', 'resume', 'Watcher', 'OneProcess', 'DrawCurves', 'run_callbacks', 'train']
 
 # %% ../../nbs/book/36_loop.ipynb #adcb2284
 import json, torch
@@ -98,6 +98,14 @@ class PretrainLearner(CachedDispatchLearner):
         raise ValueError("the loss of a pre-training belongs to tokens, not to rows, so there is no Interpretation: "
             "look at show_results, or at recorder.plot_towers")
 
+# %% ../../nbs/book/36_loop.ipynb #36ac0001
+class Accumulate(GradientAccumulation):
+    "fastai's `GradientAccumulation`, which leaves the losses in the log as they are."
+    name = 'gradient_accumulation'
+    def after_loss(self):
+        self.learn.loss_grad = self.learn.loss_grad.clone()
+        super().after_loss()
+
 # %% ../../nbs/book/36_loop.ipynb #29547d3d
 def pretrain_learner(
     train, # training `Examples`
@@ -114,7 +122,7 @@ def pretrain_learner(
     device = torch.device(pick_device(device, cfg.precision))
     dls,args = pretrain_loaders(train, valid, cfg, device),objective(towers, tok)
     args['cbs'] += [Steps(),ClipGrads(optim.clip),LossesToHost(),*precision_cbs(cfg.precision, device),*speed.callbacks(cfg, device)]
-    if cfg.accumulate>1: args['cbs'].append(GradientAccumulation(cfg.bs//rank_and_world_size()[1]))
+    if cfg.accumulate>1: args['cbs'].append(Accumulate(cfg.bs//rank_and_world_size()[1]))
     args['model'].to(device)
     args = {**args, **adam_args(optim), 'splitter':partial(tower_groups, cfg=cfg)}
     learn = PretrainLearner(dls, **args)

@@ -26,6 +26,7 @@ class Steps(Callback):
         self.last = None # number of the last update, of a run
         self.skipped,self.between = False,True # was the last step skipped? may a checkpoint be taken now?
         self.counts = True # False: a trial, by `lr_find`
+        self.tokens = None # of a batch that several processes share (0-dimensional); None: all are in `xb`
     def before_fit(self): self.between,self.counts = True,not hasattr(self.learn, 'lr_finder')
     def before_batch(self):
         self.between = False
@@ -39,10 +40,10 @@ class Steps(Callback):
 
 # %% ../../nbs/book/30_progress.ipynb #95f1a9bc
 _log = Recorder.order # 50
-orders = dict(Steps=-10, Seed=-9, # the others read its counts
-    AllReduceGradients=MixedPrecision.order-2, CompileStep=MixedPrecision.order+.5, RestoreScaler=MixedPrecision.order+1, # 8, 10.5, 11
+orders = dict(Steps=-10, SameUpdates=-9, # the others read its counts
+    CompileStep=MixedPrecision.order+.5, RestoreScaler=MixedPrecision.order+1, # 10.5, 11
     ClipGrads=GradientClip.order, DumpBadBatch=GradientClip.order+1, # 11, 12
-    LossesToHost=_log+1, LogSteps=_log+1, DrawCurves=_log+2, SaveSteps=_log+2, LiveView=_log+2.5,
+    DataParallel=_log-10, LossesToHost=_log+1, LogSteps=_log+1, DrawCurves=_log+2, SaveSteps=_log+2, LiveView=_log+2.5,
     StepProgress=_log+3, MinimalPairs=_log+3, KeepSamples=_log+3, Doctor=_log+3, Deadline=_log+4,
     SayProgress=_log+5, Track=_log+5, StepClock=_log+40)
 

@@ -155,7 +155,8 @@ def save(self:SaveSteps):
     need_space(self.home, checkpoint_bytes(self.learn.model), f'the checkpoint of step {n}')
     self.learn.log_steps.sync()
     counts = dict(n_updates=n, n_batches=self.learn.steps.batches, n_steps=self.n_steps)
-    state = dict(run=self.mark, order=row_order, **counts, seconds=self.seconds(), log=log, scaler=scaler)
+    notes = getattr(self.learn, 'checkpoint_notes', {}) # of other callbacks
+    state = dict(run=self.mark, order=row_order, **counts, **notes, seconds=self.seconds(), log=log, scaler=scaler)
     save_checkpoint(self.home/f'step_{n}', self.learn.model, self.opt, self.tok, state)
     prune_checkpoints(self.home, self.cfg.keep, self.kept)
     self.saved = n

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ...model.families import encode, rtd_logits
 from ...model.forward import at_slots
 from ...model.towers import ModelConfig, tower_configs
-from ...objectives.contract import Curve, Panel, weighted_mean
+from ...objectives.contract import Curve, Panel, StepOutput, weighted_mean
 from ...objectives.masking import n_slots
 from ...objectives.rtd import RTD, JointLoss, LossConfig, RTDModel, RTDOutput
 from ...objectives.sampling import temperature_settings
@@ -52,10 +52,9 @@ def reinforce_losses(
     return policy,F.binary_cross_entropy_with_logits(logit, torch.exp(-reward), reduction='none')
 
 # %% ../../../nbs/lab/objectives/01_adversarial.ipynb #8a4890ba
-class AdversarialOutput(namedtuple('AdversarialOutput', (*RTDOutput._fields,'log_prob','baseline'))):
+class AdversarialOutput(StepOutput, namedtuple('AdversarialOutput', (*RTDOutput._fields,'log_prob','baseline'))):
     "`RTDOutput`, and for every slot (bs, n): `log_prob` of the sample by the generator, and the logit `baseline`."
     dump,rows = RTDOutput.dump,RTDOutput.rows
-    def __new__(cls, fields): return super().__new__(cls, *fields)
 
 # %% ../../../nbs/lab/objectives/01_adversarial.ipynb #cb7acce8
 class AdversarialModel(RTDModel):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ...model.families import encode, family_of
 from ...model.towers import ModelConfig, tower_configs
-from ...objectives.contract import Curve, Panel, encoder_flops, verdict_flops, vocabulary_flops, weighted_mean
+from ...objectives.contract import Curve, Panel, StepOutput, encoder_flops, verdict_flops, vocabulary_flops, weighted_mean
 from ...objectives.masking import n_slots
 from ...objectives.mlm import guess_rows
 from .replace_mlm import ReplaceEval, ReplaceLoss, ReplaceMLM, ReplaceModel, copy_sums, main_panels
@@ -96,12 +96,11 @@ def vocabulary(
 # %% ../../../nbs/lab/objectives/03_all_tokens.ipynb #bdb86d7d
 _fields = 'nll mlm_preds sampled corrupted is_replaced main_nll main_preds logits real slots'
 
-class AllTokensOutput(namedtuple('AllTokensOutput', _fields)):
+class AllTokensOutput(StepOutput, namedtuple('AllTokensOutput', _fields)):
     """What a step computes: `nll`, `mlm_preds`, `sampled` (bs, n) of the generator; `corrupted`, `is_replaced` (bs, sl);
     of the main model for every token (bs, sl): `main_nll` of the true one, `main_preds`, and `logits` of not copying;
     `real` (bs, sl) bool; `slots` (bs, n)."""
     dump = ('sampled','corrupted','is_replaced') # kept of a batch whose loss is not finite
-    def __new__(cls, fields): return super().__new__(cls, *fields)
     def rows(self, tok, xb, i, verdict=False):
         if verdict: return guess_rows(tok, xb, self.main_preds.gather(1, self.slots), i)
         return guess_rows(tok, xb, self.sampled, i, 'corrupted', ('same','replaced'))

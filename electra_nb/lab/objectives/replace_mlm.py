@@ -11,7 +11,7 @@ import math
 from collections import namedtuple
 from dataclasses import dataclass
 from ...model.families import mlm_logits
-from ...objectives.contract import Curve, Objective, Panel, score_guesses, weighted_mean
+from ...objectives.contract import Curve, Objective, Panel, StepOutput, score_guesses, weighted_mean
 from ...objectives.evaluation import generator_metrics, generator_sums
 from ...objectives.mlm import MLM, MLMEval, guess_rows
 from ...objectives.rtd import JointLoss, LossConfig, SampleTokens, gen_panel
@@ -20,11 +20,10 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 # %% ../../../nbs/lab/objectives/02_replace_mlm.ipynb #64e69f86
-class ReplaceOutput(namedtuple('ReplaceOutput', 'nll mlm_preds sampled corrupted is_replaced main_nll main_preds slots')):
+class ReplaceOutput(StepOutput, namedtuple('ReplaceOutput', 'nll mlm_preds sampled corrupted is_replaced main_nll main_preds slots')):
     """What a step computes: `nll`, `mlm_preds`, `sampled` (bs, n) of the generator; `corrupted`, `is_replaced` (bs, sl);
     `main_nll` (bs, n) of the true tokens and `main_preds` (bs, n), the likeliest ones, of the main model; `slots` (bs, n)."""
     dump = ('sampled','corrupted') # kept of a batch whose loss is not finite
-    def __new__(cls, fields): return super().__new__(cls, *fields)
     def rows(self, tok, xb, i, verdict=False):
         if verdict: return guess_rows(tok, xb, self.main_preds, i)
         return guess_rows(tok, xb, self.sampled, i, 'corrupted', ('same','replaced'))

@@ -15,7 +15,7 @@ from ..speed.forward import layer_forward
 from ...model.families import initialize_electra, rtd_logits, tie_embeddings
 from ...model.forward import at_slots, attention_bias
 from ...model.towers import ModelConfig, get_models, tower_configs
-from ...objectives.contract import Curve, Panel, encoder_flops, verdict_flops, weighted_mean
+from ...objectives.contract import Curve, Panel, StepOutput, encoder_flops, verdict_flops, weighted_mean
 from ...objectives.masking import MaskConfig, candidates, n_slots
 from ...objectives.rtd import RTD, JointLoss, RTDModel, RTDOutput, rtd_summary, tower_losses
 from functools import partial
@@ -102,11 +102,10 @@ def two_tower_models(
 # %% ../../../nbs/lab/objectives/05_two_tower.ipynb #256b3a1c
 _more = 'cloze_nll log_q ordinary'
 
-class ClozeOutput(namedtuple('ClozeOutput', (*RTDOutput._fields,*_more.split()))):
+class ClozeOutput(StepOutput, namedtuple('ClozeOutput', (*RTDOutput._fields,*_more.split()))):
     """`RTDOutput`, and for every token (bs, sl): `cloze_nll` of the original one by the generator; `log_q`, its logarithm of the
     probability of the one in the corrupted text, without gradient; `ordinary` bool, where the generator learns."""
     dump,rows = RTDOutput.dump,RTDOutput.rows
-    def __new__(cls, fields): return super().__new__(cls, *fields)
 
 # %% ../../../nbs/lab/objectives/05_two_tower.ipynb #78bef295
 class ClozeModel(RTDModel):

@@ -17,6 +17,7 @@ from ...training.steps import TrainConfig
 from fastai.callback.core import Callback
 from fastai.torch_core import apply, to_float
 from fastcore.basics import patch
+from functools import partial
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 from types import FunctionType
@@ -102,12 +103,12 @@ class CompileStep(Callback):
             if p.is_cuda: torch._dynamo.mark_static_address(p, guard=False)
 
     def before_batch(self):
-        if not self.off: Once(self.learn.model, 'forward', self.forward)
+        if not self.off: Once(self.learn.model, 'forward', partial(self.forward, self.learn.model))
 
-    def forward(self, *xb):
+    def forward(self, model, *xb):
         learn = self.learn
-        args = learn.model,learn.loss_func,hasattr(learn, 'mixed_precision'),tuple(xb),tuple(learn.yb)
-        if not (learn.training and len(learn.yb) and same_tensors(xb, learn.xb) and self.ready(args)): return learn.model.forward(*xb)
+        args = model,learn.loss_func,hasattr(learn, 'mixed_precision'),tuple(xb),tuple(learn.yb)
+        if not (learn.training and len(learn.yb) and same_tensors(xb, learn.xb) and self.ready(args)): return model.forward(*xb)
         pred,loss = self.function(*args)
         Once(learn, 'loss_func', lambda *now: loss if same_tensors(now, (pred,*args[-1])) else args[1](*now))
         return pred
