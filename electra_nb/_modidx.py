@@ -271,6 +271,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                            'electra_nb/glue/features.py'),
                                           'electra_nb.glue.features.PackedRows.gather': ( 'book/features.html#packedrows.gather',
                                                                                           'electra_nb/glue/features.py'),
+                                          'electra_nb.glue.features.PackedRows.new_empty': ( 'book/features.html#packedrows.new_empty',
+                                                                                             'electra_nb/glue/features.py'),
                                           'electra_nb.glue.features.PackedRows.pack': ( 'book/features.html#packedrows.pack',
                                                                                         'electra_nb/glue/features.py'),
                                           'electra_nb.glue.features.PackedRows.y': ( 'book/features.html#packedrows.y',

@@ -1,5 +1,5 @@
 "The contract of kinds: every row of the table has every member, and nothing else asks for a kind by name."
-import ast, inspect
+import ast, inspect, subprocess, sys
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
@@ -7,9 +7,9 @@ import pytest, torch
 
 import electra_nb
 from electra_nb.glue.kinds import Kind, OwnRows, members
-from electra_nb.glue.learner import finetune_config
+from electra_nb.glue.learner import finetune_config, own_settings, task_learner
 from electra_nb.glue.tables import Layout
-from electra_nb.glue.tasks import Task
+from electra_nb.glue.tasks import Task, TaskData
 from electra_nb.lab.kinds import kind_of, kinds, known_tasks
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.text.tokenizer import tiny_tokenizer
@@ -51,6 +51,22 @@ def test_from_text_to_answer(name, tmp_path):
     with torch.no_grad(): again = kind.decode(feats, kind.load(tmp_path/'model').eval()(*batch))
     assert kind.answers(rows, again).equals(kind.answers(rows, act))
     assert kind.hf_model(model).config.architectures is None and kind.use(tmp_path/'model', own)
+
+@pytest.mark.parametrize('name', kinds)
+def test_exported_learner(name, tmp_path):
+    "fastai's `export` keeps a `Learner` without its rows, and a program that imports fastai alone has the same answer from it."
+    tok,kind = tiny_tokenizer(),kind_of(example[name])
+    item = dict(classify='a xyzzy', tag='Xyzzy sails', answer=('Who is xyzzy?','Xyzzy sails.'))[name]
+    encoder = get_models(sizes['tiny'], len(tok))[1].electra
+    cfg,rows = finetune_config(encoder.config, name, **plain.get(name, {})),kind.rows_of(item)
+    feats = kind.features(rows, tok, 128, own_settings(kind, cfg))
+    learn = task_learner(TaskData('asked', example[name], {}), dict(train=feats, dev=feats), encoder, cfg)
+    learn.export(tmp_path/'kept.pkl')
+    assert b'yzzy' not in (tmp_path/'kept.pkl').read_bytes() and learn.dls.train.examples is feats
+    code = f"import torch; from fastai.learner import load_learner; answer = load_learner('kept.pkl').predict({item!r}); torch.save(answer, 'answer.pt')"
+    p = subprocess.run([sys.executable, '-W', 'ignore', '-c', code], cwd=tmp_path, capture_output=True, text=True)
+    assert p.returncode==0, p.stderr
+    assert repr(torch.load(tmp_path/'answer.pt', weights_only=False))==repr(learn.predict(item))
 
 def test_settings_are_apart():
     "No setting of a kind is one of all kinds; one that another kind has is refused with its owner."

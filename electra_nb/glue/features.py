@@ -68,6 +68,13 @@ class PackedRows:
         "Some rows, padded to the longest of them."
         return gather_rows(self.ids, self.offsets, at, self.tok.pad_token_id)
 
+    def new_empty(self):
+        "The same without the rows, but for one of special tokens: what fastai's `export` keeps."
+        new = object.__new__(type(self))
+        vars(new).update({k:v for k,v in vars(self).items() if k in ('tok','max_len','cfg')})
+        new.pack([[self.tok.cls_token_id,self.tok.sep_token_id]], [2], self.targets[:1])
+        return new
+
     @property
     def y(self): return torch.from_numpy(self.targets)
     def __len__(self): return len(self.lens)

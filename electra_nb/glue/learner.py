@@ -200,6 +200,7 @@ def set_dropout(electra:PreTrainedModel, dropout:float, attention_dropout:float)
 # %% ../../nbs/book/49_learner.ipynb #8036463e
 class TaskLearner(CachedDispatchLearner):
     "A fastai `Learner` whose `predict` takes texts."
+    export = Learner.export # that of a pre-training is refused
     def predict(self,
         item, # a text, or a pair of texts
         **kwargs,

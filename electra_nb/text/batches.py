@@ -148,5 +148,6 @@ def new(self:ExamplesDL, dataset=None, **kwargs):
         raise ValueError(f"a loader has rows of prepared text, and {type(dataset).__name__} is none; score(run, texts) judges texts")
     if 'bs' not in kwargs: kw['bs'] = min(self.bs, len(dataset))
     res = type(self)(dataset, **kw)
-    if hasattr(self, 'learner'): res.learner = self.learner
+    for k in ('learner','kind'):
+        if hasattr(self, k): setattr(res, k, getattr(self, k))
     return res
