@@ -207,8 +207,8 @@ def test_second_process(tmp, what):
     wait_for(tmp/out/'checkpoints'/'step_8', p)
     if what!='error': os.kill(int((tmp/f'{out}1').read_text()), signal.SIGSTOP if what=='frozen' else signal.SIGTERM)
     began = time.time()
-    said = ''.join(p.communicate(timeout=120))
-    assert p.returncode!=0 and time.time()-began<75, said # a minute, and some for a busy machine
+    said = ''.join(p.communicate(timeout=240))
+    assert p.returncode!=0 and time.time()-began<180, said # a minute on a free machine: 27 seconds to notice, 30 that torchrun waits
     expected = dict(frozen='process 1 of this training has given no sign of life', error='no room', signal='stopped (SIGTERM) after step')[what]
     assert expected in said, said
     rc,again,err = run(tmp, job(out))
