@@ -248,7 +248,7 @@ class DataParallel(Callback):
         accumulate:int=1, # batches in an update
     ):
         idle,device = learn.objective.steps_of is not None,learn.dls.device
-        new = 'forward_sync_buffers' in signature(DistributedDataParallel).parameters # the name since PyTorch 2.14
+        new = 'forward_sync_buffers' in signature(DistributedDataParallel).parameters # its newer name
         kwargs = {'forward_sync_buffers' if new else 'broadcast_buffers':False, 'device_ids':[device] if device.type=='cuda' else None}
         self.accumulate = accumulate
         self.parallel = DistributedDataParallel(learn.model, find_unused_parameters=idle, **kwargs)
