@@ -2,10 +2,11 @@
 import warnings as _warnings
 
 __version__ = "0.1.0"
-__all__ = ['pretrain', 'open_run', 'finetune', 'Study', 'predict', 'score', 'evaluate_pairs', 'diagnose', 'plan', 'report', 'survey', 'export']
+__all__ = ['pretrain', 'open_run', 'finetune', 'Study', 'predict', 'score', 'evaluate_pairs', 'diagnose', 'plan', 'report', 'survey', 'export', 'pack']
 _where = {'pretrain':'pretraining', 'open_run':'lab.reports.opening', 'finetune':'finetuning', 'Study':'lab.study.study', 'diagnose':'lab.reports.doctor',
     'plan':'lab.planning.plan', 'report':'lab.reports.study_pages', 'score':'scoring', 'predict':'predicting', 'evaluate_pairs':'lab.scoring.pairs',
-    'survey':'lab.language.survey', 'export':'lab.export.export'}
+    'survey':'lab.language.survey', 'export':'lab.export.export',
+    'pack':'lab.stream.pack'}
 
 # fastai decorates a few activation functions with torch.jit.script, which newer versions of torch announce the end of; nothing here uses them
 _warnings.filterwarnings('ignore', message='.*torch.jit.script.* is deprecated')

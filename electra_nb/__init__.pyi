@@ -9,6 +9,7 @@ from .lab.reports.doctor import diagnose as diagnose
 from .lab.reports.study_pages import report as report
 from .scoring import score as score
 from .lab.language.survey import survey as survey
+from .lab.stream.pack import pack as pack
 from .lab.study.study import Study as Study
 from .lab.scoring.pairs import evaluate_pairs as evaluate_pairs
 

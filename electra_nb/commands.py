@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['help_file', 'modules', 'pretrain', 'finetune', 'plan', 'diagnose', 'report', 'bench', 'score', 'predict', 'env',
-           'survey', 'verify', 'export', 'described', 'whole_number', 'make_parser', 'exit_codes', 'Command',
+           'survey', 'verify', 'export', 'pack', 'described', 'whole_number', 'make_parser', 'exit_codes', 'Command',
            'stored_help', 'current_help', 'entry']
 
 # %% ../nbs/calls/01_commands.ipynb #edc5b066
@@ -143,7 +143,8 @@ def _yes_no(v): return dict(true=True, false=False).get(v.lower(), v) if isinsta
 help_file = Path(find_spec('electra_nb').origin).parent/'help.json'
 modules = dict(electra_pretrain='lab.register', electra_finetune='finetuning', electra_plan='lab.planning.plan', electra_diagnose='lab.reports.doctor',
     electra_report='lab.reports.study_pages', electra_bench='lab.bench.measure', electra_score='scoring', electra_predict='predicting',
-    electra_env='lab.reports.environment', electra_survey='lab.language.survey', electra_verify='lab.tf1.verify', electra_export='lab.export.export')
+    electra_env='lab.reports.environment', electra_survey='lab.language.survey', electra_verify='lab.tf1.verify', electra_export='lab.export.export',
+    electra_pack='lab.stream.pack')
 
 def stored_help() -> dict: # command -> as of `described`
     "What the commands say, without their modules."
@@ -166,4 +167,4 @@ def entry(
         import_module(f'electra_nb.{modules[name]}').cli(argv)
     return run
 
-pretrain,finetune,plan,diagnose,report,bench,score,predict,env,survey,verify,export = map(entry, modules)
+pretrain,finetune,plan,diagnose,report,bench,score,predict,env,survey,verify,export,pack = map(entry, modules)

@@ -163,6 +163,7 @@ def finetune(
     submission:str=None, # zip for the GLUE server, written at the end
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
     at_once:int=1, # runs of a task at the same time, each in its own process (in a script, call below `if __name__=='__main__'`)
+    ray:bool=False, # do the runs on a Ray cluster: that of RAY_ADDRESS, or the cores of this machine (lab.speed.pools)
     log_with:str=None, # trackers of the runs, commas between: 'tensorboard', 'trackio', 'wandb', 'mlflow' (lab.reports.tracking)
     **options,
 ) -> Study: # tables, plots, predictions
@@ -186,7 +187,7 @@ def finetune(
     if mnli_first and 'lr' in options: rows = [replace(r, task=replace(r.task, intermediate_lr=None)) for r in rows]
     parts = {kind:parts[kind] for kind in dict.fromkeys(r.task.kind for r in rows)} # those at hand
     check_settings(options, list(parts))
-    check_together(together, rows, mnli_first, at_once, log_with)
+    check_together(together, rows, mnli_first, at_once, log_with, ray)
     if data is not None and dev is None and len(rows[0].splits['dev'])<20:
         logger.info('few rows are held out, so the scores on them will be noisy; more rows, or a larger share (valid=), holds out more')
     both = builtin if baseline is None else baseline
@@ -196,7 +197,7 @@ def finetune(
     about = [json.dumps(identity), *([] if data is None else [rows[0].fingerprint()])]
     out = Path(out or f"runs/{identity['model']}-finetuned-{hash_texts(about)[:6]}").expanduser()
     open_study(out, identity, write=False)
-    plan = StudyConfig(identity, source, tok, cfg, out, starts, [*range(seed, seed+runs)], keep, device, at_once, log_with, parts)
+    plan = StudyConfig(identity, source, tok, cfg, out, starts, [*range(seed, seed+runs)], keep, device, at_once, log_with, parts, ray)
     with study_session(plan):
         if builtin if rivals is None else rivals: run_rivals(rows, plan) # first, so that the cards of the models can name them
         run_together(rows, plan) if together else [run_task(task, plan) for task in rows]

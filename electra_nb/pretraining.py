@@ -158,7 +158,7 @@ def announce_machine(
 def write_facts(run:Run) -> None:
     "Write what is known about text and device, in data.json."
     steps = run.learn.steps.last or run.recipe.train.steps # a deadline may have moved the end
-    epochs = round(steps*run.recipe.train.bs/len(run.text.train), 4)
+    epochs = round(run.text.train.passes(steps*run.recipe.train.bs), 4)
     atomic_file(run.out/'data.json', json.dumps(dict(run.text.facts, epochs=epochs, **machine(run)), indent=1))
 
 # %% ../nbs/book/39_pretraining.ipynb #a15a4fe3
@@ -275,6 +275,7 @@ def pretrain(
     general:str=None, # other text, as `corpus`, to see what a run with `start` forgets; None: built-in text; False: none
     text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet, data sets and data frames
     whole_files:bool=False, # one document a text file, instead of blank lines between documents
+    stream:bool=False, # train while the text is read: local files, `s3://…`, `https://…`, hub, a streamed data set (lab.stream)
     duplicates:str=None, # 'drop' documents equal to an earlier one, or 'drop_near' also nearly equal ones (lab.language.duplicates)
     resume:str='auto', # 'auto': go on if the folder holds this run; True: it must; False: it must not
     max_hours:float=None, # save and stop so many hours after this call; the same call goes on
@@ -288,7 +289,7 @@ def pretrain(
 ) -> Learner: # ready for `show_results`, `recorder.plot_loss`, `fit`, …
     "Pre-train a text encoder, by replaced-token detection or another objective."
     began,engine,cbs = time.perf_counter(),engines[-1],cbs or []
-    check_arguments(max_hours, cache, resume, cbs, whole_files=whole_files, dry_run=dry_run, as_encoder=as_encoder)
+    check_arguments(max_hours, cache, resume, cbs, whole_files=whole_files, dry_run=dry_run, as_encoder=as_encoder, stream=stream)
     if start is not None or add_words is not None: start = addition('start')(start, out, as_encoder, add_words)
     size,recipe = read_recipe(size, options, start)
     engine.join(recipe, dry_run)
@@ -298,7 +299,8 @@ def pretrain(
     if out is not None: check_out(out, resume)
     with engine.main_process():
         with interrupt_message(lambda: 'stopped while the text was prepared; the same call goes on from what is done'):
-            found = get_corpus(corpus, text_column, whole_files)
+            find = addition('stream') if stream else get_corpus
+            found = find(corpus, text_column, whole_files)
             if duplicates is not None: found = corpus = addition('duplicates')(found, duplicates)
             if start: tokenizer = start.own_tokenizer(tokenizer, found)
             begins = start and start.identity

@@ -27,8 +27,8 @@ def table(found, at, name):
     return from_memory(dict(words=[[c[1 if at==3 else 0] for c in r] for r in rows], tags=[[c[at] for c in r] for r in rows]), name)
 
 @cache
-def task(tagging, name, rows):
-    "Training rows, and those that are scored."
+def task(tagging, name, rows, n_known=200):
+    "Training rows, and those that are scored: without kinds of tags that the first `n_known` sentences lack."
     kind,n = name.split('_')
     at = 3 if kind=='pos' else -1
     if kind=='pos':
@@ -39,7 +39,7 @@ def task(tagging, name, rows):
         train = sentences(tagging/folder/'train.txt.xz')
         test = dict(chunk='chunk/test.txt.xz', ner='ner-es/testb.txt.xz')[kind]
         scored = sentences(tagging/test)[:1000] if rows=='test' else train[-1000:]
-    tables = [table(o, at, name) for o in (train[:int(n)],known_only(scored, train[:200], at))]
+    tables = [table(o, at, name) for o in (train[:int(n)],known_only(scored, train[:n_known], at))]
     return own_tag_task(*tables, name=name)
 
 def freeze(*weights):

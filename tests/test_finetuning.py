@@ -110,23 +110,30 @@ def test_at_once_ends(tmp, end):
     else: os.killpg(p.pid, signal.SIGINT)
     out,err = p.communicate(timeout=60)
     wait(lambda: not alive(workers), 30)
-    if end=='worker': assert p.returncode==1 and 'has ended before its run did' in err and 'smaller at_once' in err
+    if end=='worker': assert p.returncode==1 and 'has ended before it was done' in err and 'smaller at_once' in err
     else: assert p.returncode==130 and 'the same call does the rest' in out and 'Traceback' not in err, err
+
+def test_on_ray(tmp):
+    "Runs on a Ray cluster, here of this machine's cores, give the same study, and a run that fails says why."
+    rc,_,err = run(tmp, job('ray', 4).replace('at_once=1', 'ray=True'))
+    assert (rc,err)==(0,''), err
+    assert lines(tmp/'ray')==lines(tmp/'one')
+    rc,_,err = run(tmp, job('ray_fails', 2).replace('at_once=1', 'ray=True').replace('epochs=2', 'epochs=2, warmup=100'))
+    assert rc==1 and err.strip().splitlines()[-1].startswith('ValueError: warmup=100 steps are more than')
 
 def test_at_once_stopped_between_jobs(monkeypatch):
     "A pool that is stopped while jobs are left ends quietly, whatever it was doing."
-    from joblib.externals.loky import ProcessPoolExecutor
-    from electra_nb.lab.study.runs import _submit
+    from electra_nb.lab.speed.pools import Processes
     errors = []
     monkeypatch.setattr(threading, 'excepthook', errors.append)
     for n in range(8):
-        pool = ProcessPoolExecutor(2)
-        calls = [_submit(pool, time.sleep, .02) for _ in range(4)]
+        pool = Processes(2)
+        calls = [pool.submit(time.sleep, .02) for _ in range(4)]
         for _ in range(n):
-            calls.pop(0).result()
-            calls.append(_submit(pool, time.sleep, .02))
-        calls[0].result()
-        pool.shutdown(kill_workers=True)
+            pool.result(calls.pop(0))
+            calls.append(pool.submit(time.sleep, .02))
+        pool.result(calls[0])
+        pool.close()
     assert not errors
 
 def test_at_once_in_a_script(tmp):
@@ -148,7 +155,7 @@ def test_worker_killed_early(tmp, seconds):
     time.sleep(seconds/10)
     os.kill(workers[1], signal.SIGKILL)
     _,err = p.communicate(timeout=120)
-    assert p.returncode==1 and 'has ended before its run did' in err, err
+    assert p.returncode==1 and 'has ended before it was done' in err, err
     wait(lambda: not alive(workers), 30)
 
 def test_one_writer(tmp):

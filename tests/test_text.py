@@ -22,7 +22,7 @@ from electra_nb.text.packing import ExamplesConfig
 from electra_nb.text.tokenizer import tiny_tokenizer
 from electra_nb.core.tiny import tiny_text
 texts = [f'{d} {i}' for i in range(1500) for d in tiny_text.split('\\n\\n')]
-examples.shard_blocks = 1
+examples.note_blocks = 1
 def pack(corpus, cache): return examples.build_examples(corpus, tiny_tokenizer(), ExamplesConfig(max_len=64), cache)
 corpus = iterable_corpus(texts)
 '''
@@ -103,11 +103,11 @@ def test_few_documents(tmp_path, form):
     if form=='records': (tmp_path/'text.jsonl').write_text(''.join(json.dumps(dict(text=n*2))+'\n' for n in novels))
     corpus = get_corpus(next(tmp_path.glob('text.*')))
     assert not examples.whole_documents(corpus, .02)
-    sides = list(examples._sides(corpus, .02, whole=False))
+    sides = list(examples.sides(corpus, .02, whole=False))
     held = sum(len(d) for side,d in sides if side=='valid')
     assert .01<held/sum(len(d) for _,d in sides)<.04
     assert sum(len(d.split()) for _,d in sides)==sum(len(d.split()) for d in corpus)
-    assert max(len(d) for _,d in examples._sides(corpus, .02))<2**22
+    assert max(len(d) for _,d in examples.sides(corpus, .02))<2**22
 
 def test_refused_before_work(tmp_path, monkeypatch):
     "A text that cannot be divided is refused before a vocabulary is trained."

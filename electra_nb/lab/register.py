@@ -21,6 +21,8 @@ from .families.optimizers import Lamb, Muon
 from .start.general import WatchGeneral
 from .start.new_words import open_words
 from .start.weights import converters
+from .stream.packed import packed_corpus
+from .stream.stream import streamed
 from .tf1.names import tf1_start
 from .objectives.disentangled import disentangle
 from ..model.families import families, ties
@@ -40,6 +42,7 @@ from ..pretraining import additions, pretrain
 from ..recipe import group_titles, list_options, make_recipe, recipe_docs, recipes
 from .speed.compile import compile_cbs, unpad_multiple
 from .speed.processes import SeveralProcesses
+from ..text.corpus import readers
 from ..text.tokenizer import vocab_kinds
 from ..training.optim import optimizers
 from functools import partial
@@ -73,7 +76,8 @@ vocab_kinds.update({kind:partial(subwords, kind=kind) for kind in ('unigram','bp
 recipes.update(small_owt=small_owt, alectra=alectra) # lmtuners
 engines.append(SeveralProcesses())
 converters.append(tf1_start)
-additions.update(hours=fit_deadline, dry_run=dry_run_of, start=open_words, duplicates=drop_duplicates)
+additions.update(hours=fit_deadline, dry_run=dry_run_of, start=open_words, duplicates=drop_duplicates, stream=streamed)
+readers.append(packed_corpus)
 watchers += [WatchText,WatchTime,WatchGeneral,WatchSamples,WatchCurves,WatchTrackers,WriteCard,Diagnose,WriteReport,WatchPairs] # the last one has the last word
 
 # %% ../../nbs/lab/02_register.ipynb #42025e53

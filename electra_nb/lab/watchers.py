@@ -19,8 +19,8 @@ class WatchTime(Watcher):
     "Keeps a deadline, warns of a run that is too long, and says how far it is."
     name = 'the deadline'
     def before(self, run):
-        cfg,rows = run.recipe.train,len(run.text.train)
-        progress = SayProgress(cfg.steps*cfg.bs/rows, cfg.log_every, ends=cfg.hours is not None)
+        cfg = run.recipe.train
+        progress = SayProgress(run.text.train.passes(cfg.steps*cfg.bs), cfg.log_every, ends=cfg.hours is not None)
         return [Deadline(cfg.hours, began=self.asked.get('began')),progress] if cfg.hours else [progress]
 
 # %% ../../nbs/lab/01_watchers.ipynb #e54cbddc

@@ -66,6 +66,15 @@ def batch_rows(
         parts.append(_block(n, seed, *divmod(b, n_blocks))[places])
     return np.concatenate(parts)
 
+@patch
+def in_batch(self:Examples,
+    step:int, # number of the batch, from 0
+    bs:int, # rows in a batch
+    seed:int=0, # order of the rows
+) -> np.ndarray: # (bs,) numbers of rows
+    "The rows of one batch; rows that are packed elsewhere may have an order of their own."
+    return batch_rows(step, bs, len(self), seed)
+
 # %% ../../nbs/book/07_batches.ipynb #40a80e97
 def token_positions(
     lens:np.ndarray, # (bs,) ids in each row
@@ -119,7 +128,7 @@ class ExamplesDL:
 @patch
 def rows(self:ExamplesDL, i):
     "Numbers of the rows of batch `i`, counted from `start`."
-    if self.shuffle: return np.split(batch_rows(self.start+i, self.bs, len(self.examples), self.seed), self.part[1])[self.part[0]]
+    if self.shuffle: return np.split(self.examples.in_batch(self.start+i, self.bs, self.seed), self.part[1])[self.part[0]]
     start = i*self.bs
     return np.arange(start, min(start+self.bs, self.n))*len(self.examples)//self.n
 

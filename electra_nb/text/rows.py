@@ -76,6 +76,8 @@ def state(self:RowWriter) -> dict: # end, sizes of the files in bytes, report
     return dict(end=int(self.end), sizes=[f.tell() for f in self.files], report=dict(self.report))
 
 # %% ../../nbs/book/06_rows.ipynb #4229e391
+def _map(path, dtype): return np.memmap(path, dtype=dtype, mode='r') if path.stat().st_size else np.zeros(0, dtype)
+
 class Examples:
     "Packed rows of one split, memory-mapped."
     def __init__(self,
@@ -87,7 +89,7 @@ class Examples:
         self.max_len,self.report = self.header['config']['max_len'],self.header['report'][split]
         self.pad_id,self.vocab_size = self.header['pad_id'],self.header['vocab_size']
         types = dict(ids=self.header['dtype'], offsets=np.uint64, n_a=np.uint16)
-        maps = [np.memmap(self.path/f'{split}.{k}', dtype=t, mode='r') for k,t in types.items()]
+        maps = [_map(self.path/f'{split}.{k}', t) for k,t in types.items()]
         self.ids,self.offsets,self.n_a = maps
         if len(self.offsets)!=len(self.n_a)+1 or int(self.offsets[-1])!=len(self.ids):
             raise ValueError(f"{self.path}: {split} is damaged; delete this folder, and it will be made again")
@@ -136,6 +138,13 @@ def map_ahead(
 
 # %% ../../nbs/book/06_rows.ipynb #b68513ab
 @patch
+def passes(self:Examples,
+    n:int, # rows that a run reads
+) -> float: # times
+    "How often it reads them all."
+    return n/len(self)
+
+@patch
 def lengths(self:Examples,
     n:int=4096, # about so many rows, evenly spread; fewer if there are fewer
 ) -> np.ndarray: # ids in each of these rows
@@ -161,5 +170,5 @@ def packing_stats(
     amounts = dict(documents=r['documents'], lines=r['lines'], tokens=r['tokens_in'], rows=r['rows'])
     cut_off,padding = 1-r['tokens_packed']/tokens,1-used/(rows*examples.max_len)
     stats = dict(amounts, cut_off=cut_off, padding=padding, unk=r['unk']/tokens, one_segment=r['single']/rows)
-    if n_rows_seen is not None: stats['epochs'] = n_rows_seen/rows
+    if n_rows_seen is not None: stats['epochs'] = examples.passes(n_rows_seen)
     return {k:round(v, 4) if isinstance(v, float) else v for k,v in stats.items()}

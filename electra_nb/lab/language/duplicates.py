@@ -62,6 +62,8 @@ def drop_duplicates(
 ) -> Corpus: # those that are not like an earlier one, in their order
     "A corpus without documents that occur twice."
     if how not in _finders: raise ValueError(f"duplicates={how!r} is unknown: choose {', '.join(map(repr, _finders))} or None")
+    if hasattr(corpus, 'examples'):
+        raise ValueError(f"duplicates={how!r}: all of a text must be read to find them, and {corpus.name!r} is streamed or packed already")
     is_known,sizes,dropped = _finders[how](),[],set()
     for i,d in enumerate(corpus):
         sizes.append(len(d.encode()))

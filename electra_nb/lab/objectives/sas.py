@@ -63,6 +63,7 @@ class Remember(Callback):
     def __init__(self, mask_prob:float): self.mask_prob = mask_prob
     def after_create(self):
         rows = self.dls.train.examples
+        if hasattr(rows, 'grow'): raise ValueError('objective=sas keeps something for every row, so the text must be packed as a whole: leave stream=True out')
         self.model.remember(len(rows), n_slots(rows.max_len, self.mask_prob), self.dls.train.bs)
 
     def before_fit(self):

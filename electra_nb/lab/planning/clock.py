@@ -159,7 +159,7 @@ def fit_deadline(
     took,hours = time_step(recipe, text, device),recipe.train.hours
     left = max(hours-(time.perf_counter()-began)/3600, 1/3600)
     fit = fit_hours(recipe, left, took, n_eval_batches(recipe.train, len(text.valid)), given)
-    times = fit.train.steps*fit.train.bs/len(text.train)
+    times = text.train.passes(fit.train.steps*fit.train.bs)
     logger.info(f'deadline: about {fit.train.steps:,} steps of {rounded(took.step)} s in {rounded(hours)} hours, reading the text '
         f'{rounded(times, 2)} times; the plan is corrected at each evaluation')
     if words := too_often(times): logger.warning(words)

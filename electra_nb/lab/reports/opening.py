@@ -9,6 +9,7 @@ __all__ = ['run_rows', 'newest_weights', 'open_run']
 from ...core.files import verify_folder
 from ...core.settings import change
 from .run_folder import newest_folder, read_run_info
+from ..stream.stream import open_stream
 from ...recipe import Recipe, stored_recipe
 from ...text.corpus import get_corpus
 from ...text.examples import build_examples, examples_folder
@@ -31,7 +32,8 @@ def run_rows(
 ) -> tuple: # training and validation `Examples`
     "The rows that a run has read."
     path = examples_folder(info['corpus_fingerprint'], tok, recipe.packing, cache)
-    if corpus is None and path.exists(): return Examples(path, 'train'),Examples(path, 'valid')
+    if corpus is None and path.exists():
+        return (Examples(path, 'train'),Examples(path, 'valid')) if (path/'header.json').exists() else open_stream(path)
     if corpus is None and info['corpus']!='builtin':
         raise ValueError(f"the rows of {info['corpus']} are not in the cache of this machine: pass corpus=, the text of the run, so that "
             "they are prepared again; without it, load a tower alone, by AutoModel.from_pretrained and its folder in that of the run")

@@ -8,10 +8,9 @@ __all__ = ['Job', 'Work', 'starting_encoder', 'extra_rows', 'scored_line', 'ledg
            'closing_words']
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #34572b73
-import joblib, math, os, shutil, signal, sys, time, torch
-from collections import deque, namedtuple
+import joblib, math, shutil, torch
+from collections import namedtuple
 from collections.abc import Iterator
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -21,18 +20,15 @@ from ...glue.encoders import encoder_config, find_encoder, load_encoder, random_
 from ...glue.kinds import kind_of
 from ...glue.learner import task_features, TaskLearner, dev_predictions, fit_task, flat_settings, task_learner, FinetuneConfig
 from ...glue.tasks import TaskData
+from ..speed.pools import in_order
 from .folder import append_line, best_seeds, check_rows, open_study, prune_models, read_ledger, run_name, save_best, write_predictions
 from ..reports.tracking import TrackTask
 from .statistics import gain_sentence
 from .study import saved_task, Study, write_answers
 from ...training.folder import versions
-from importlib import import_module
-from itertools import islice
-from joblib.externals.loky import ProcessPoolExecutor
-from multiprocessing.resource_tracker import ensure_running
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 from torch import nn
 from transformers import ElectraModel, PreTrainedTokenizerFast
 
@@ -133,69 +129,28 @@ def _do_in_folder(job, folder):
     joblib.dump(model.cpu(), path)
     return line,path
 
-# %% ../../../nbs/lab/study/05_runs.ipynb #963bb54d
-@contextmanager
-def _block_ctrl_c():
-    "Keep Ctrl-C waiting; processes that are started meanwhile never get it."
-    if not hasattr(signal, 'pthread_sigmask'):
-        yield
-        return
-    ensure_running()
-    old = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try: yield
-    finally: signal.pthread_sigmask(signal.SIG_SETMASK, old)
-
-# %% ../../../nbs/lab/study/05_runs.ipynb #9f3a7cf1
-def _end_with(parent):
-    while os.getppid()==parent: time.sleep(.5)
-    os._exit(1)
-
-def _tables(): return [m for m in ('electra_nb.lab.register','electra_nb.lab.kinds') if m in sys.modules] # what fills the tables of the book
-
-def _start_process(parent, n_threads, tables):
-    for name in tables: import_module(name) # the same rows as in the first process, so the same results
-    torch.set_num_threads(n_threads)
-    Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-# %% ../../../nbs/lab/study/05_runs.ipynb #fdcfa77a
-_no_worker = ("a process that fine-tunes has ended before its run did. The system may have stopped it for lack of memory: then pass "
-    "a smaller at_once. Lines above may say more")
-
-def _submit(pool, f, *args):
-    "A call of `f` by the pool, once it has left the pool's queue."
-    with _block_ctrl_c():
-        run = pool.submit(f, *args)
-        while not (run.running() or run.done()): time.sleep(.001)
-    return run
-
-# %% ../../../nbs/lab/study/05_runs.ipynb #7012964b
-def _side_by_side(jobs, work, n):
+# %% ../../../nbs/lab/study/05_runs.ipynb #a7f883f9
+def _side_by_side(jobs, work, n, ray):
     "`do_jobs` with `n` processes."
     n_threads = work.cfg.threads or max(1, torch.get_num_threads()//n)
     (work.out/'models').mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=work.out/'models', prefix='.', suffix='.tmp') as tmp:
         joblib.dump(work, Path(tmp)/'work')
-        pool = ProcessPoolExecutor(n, initializer=_start_process, initargs=(os.getpid(),n_threads,_tables()))
-        try:
-            submitted = (_submit(pool, _do_in_folder, job, Path(tmp)) for job in jobs)
-            runs = deque(islice(submitted, 2*n))
-            while runs:
-                line,path = runs.popleft().result()
-                yield line,joblib.load(path)
-                path.unlink()
-                runs.extend(islice(submitted, 1))
-        except BrokenProcessPool as e: raise RuntimeError(_no_worker) from e
-        finally: pool.shutdown(kill_workers=True) # there is nothing that they would have to finish
+        do = partial(_do_in_folder, folder=Path(tmp).absolute())
+        for line,path in in_order(do, jobs, n, ray, n_threads, n_gpus=int(work.device=='cuda')):
+            yield line,joblib.load(path)
+            path.unlink()
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #62e00f9b
 def do_jobs(
     jobs:list, # `Job`s
     work:Work, # what they have in common
     at_once:int=1, # runs at the same time; above 1 each is in a process of its own
+    ray:bool=False, # on a Ray cluster
 ) -> Iterator[tuple]: # line of the ledger, `Classifier`
     "All runs, results in the order of the jobs."
     n = min(at_once, len(jobs))
-    return _side_by_side(jobs, work, n) if n>1 else (do_job(job, work) for job in jobs)
+    return _side_by_side(jobs, work, n, ray) if n>1 or ray and jobs else (do_job(job, work) for job in jobs)
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #4faf1d15
 @dataclass
@@ -213,6 +168,7 @@ class StudyConfig:
     at_once:int=1 # runs at the same time
     log_with:str=None # names of trackers, commas between
     parts:dict=field(default_factory=dict) # key of `kinds` -> settings that only this kind has; none: those of `cfg`
+    ray:bool=False # on a Ray cluster
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #808be265
 def _first_model(task, start, before, out, lines):
@@ -297,7 +253,7 @@ def run_task(data:TaskData, plan:StudyConfig) -> None:
     "Do the runs of a task that the ledger does not have."
     jobs = missing_jobs(data, plan)
     if not jobs: return
-    for line,model in do_jobs(jobs, make_work(data, plan), plan.at_once): keep_run(line, model, data, plan)
+    for line,model in do_jobs(jobs, make_work(data, plan), plan.at_once, plan.ray): keep_run(line, model, data, plan)
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #f58bc806
 @contextmanager

@@ -57,14 +57,15 @@ def fit_together(learners:list, cfg:FinetuneConfig, seed:int=0, bar:str='') -> d
     return fitted
 
 # %% ../../../nbs/lab/study/06_together.ipynb #2bab030d
-def check_together(together, rows:list, mnli_first:bool=False, at_once:int=1, log_with:str=None) -> None: # as in `finetune`; `TaskData` of the call
+def check_together(together, rows:list, mnli_first:bool=False, at_once:int=1, log_with:str=None, ray:bool=False) -> None: # as in `finetune`; `TaskData` of the call
     "Refuse options that do not go with a common encoder."
-    if together not in (True,False): raise ValueError(f"together={together!r} must be True or False")
+    for k,v in dict(together=together, ray=ray).items():
+        if v not in (True,False): raise ValueError(f"{k}={v!r} must be True or False")
     if not together: return
     if len(rows)<2: raise ValueError("together=True would have no effect with one task: name several, such as tasks='rte mnli'")
     if mnli_first: raise ValueError("together=True trains on all tasks at the same time, mnli_first=True one after another: choose one")
     if log_with: raise ValueError("log_with is for runs of one task each: leave it or together=True out")
-    if at_once>1: raise ValueError(f"at_once={at_once} would have no effect: with together=True runs are made one after another")
+    if at_once>1 or ray: raise ValueError(f"at_once={at_once} and ray={ray} would have no effect: with together=True runs are made one after another")
 
 # %% ../../../nbs/lab/study/06_together.ipynb #a8087220
 def run_together(rows:list, plan:StudyConfig) -> None: # `TaskData` of all tasks; start and seeds
