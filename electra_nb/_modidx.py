@@ -1779,6 +1779,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                                         'electra_nb/lab/reports/study_pages.py')},
             'electra_nb.lab.reports.text_facts': { 'electra_nb.lab.reports.text_facts.WatchText': ( 'lab/reports/text_facts.html#watchtext',
                                                                                                     'electra_nb/lab/reports/text_facts.py'),
+                                                   'electra_nb.lab.reports.text_facts.WatchText.after': ( 'lab/reports/text_facts.html#watchtext.after',
+                                                                                                          'electra_nb/lab/reports/text_facts.py'),
                                                    'electra_nb.lab.reports.text_facts.WatchText.before': ( 'lab/reports/text_facts.html#watchtext.before',
                                                                                                            'electra_nb/lab/reports/text_facts.py'),
                                                    'electra_nb.lab.reports.text_facts._alphabetic': ( 'lab/reports/text_facts.html#_alphabetic',

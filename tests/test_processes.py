@@ -195,19 +195,20 @@ def evaluate(learn, *args, ask=loop._evaluate):
 loop._evaluate = evaluate
 '''
 
-@pytest.mark.parametrize('what', ['frozen','error','signal'])
+@pytest.mark.parametrize('what', ['first frozen','frozen','error','signal'])
 def test_second_process(tmp, what):
-    "If the second process hangs or fails, all end within a minute with a sentence; a signal to it alone lets the first one save."
-    out = f'second_{what}'
+    "If a process hangs or the second one fails, all end within a minute with a sentence; a signal to it alone lets the first one save."
+    out = f"second_{what.replace(' ', '_')}"
     fails = "class Fails(Callback):\n    every_process = True\n    def after_pred(self):\n        if os.environ['RANK']=='1' and self.learn.steps.done==8: raise MemoryError('no room')\n"
     code = job(out, ", cbs=[Slow(),Fails()]" if what=='error' else ", cbs=[Slow()]", slow+f"import os\nopen('{out}'+os.environ['RANK'], 'w').write(str(os.getpid()))\n{fails}")
     p = torchrun(tmp, code)
     wait_for(tmp/out/'checkpoints'/'step_8', p)
-    if what!='error': os.kill(int((tmp/f'{out}1').read_text()), signal.SIGSTOP if what=='frozen' else signal.SIGTERM)
+    rank = int(what!='first frozen')
+    if what!='error': os.kill(int((tmp/f'{out}{rank}').read_text()), signal.SIGSTOP if what.endswith('frozen') else signal.SIGTERM)
     began = time.time()
     said = ''.join(p.communicate(timeout=240))
     assert p.returncode!=0 and time.time()-began<180, said # a minute on a free machine: 27 seconds to notice, 30 that torchrun waits
-    expected = dict(frozen='process 1 of this training has given no sign of life', error='no room', signal='stopped (SIGTERM) after step')[what]
+    expected = dict(error='no room', signal='stopped (SIGTERM) after step').get(what, f'process {rank} of this training has given no sign of life')
     assert expected in said, said
     rc,again,err = run(tmp, job(out))
     assert rc==0 and 'going on from step_' in again, err

@@ -7,7 +7,7 @@ from electra_nb import pack, pretrain
 from electra_nb.core.tiny import tiny_text
 from electra_nb.lab.stream import parts
 from electra_nb.lab.stream.pack import cli
-from electra_nb.text.corpus import get_corpus
+from electra_nb.text.corpus import get_corpus, is_held_out
 from electra_nb.text.tokenizer import load_tokenizer
 from pathlib import Path
 from test_process import env
@@ -46,6 +46,8 @@ def undisturbed(home):
     assert 'packing the first shard' in out
     facts = json.loads((home/'undisturbed/data.json').read_text())
     assert 1<facts['epochs']<3 # so the end of the text lies within
+    docs = list(get_corpus(str(home/'texts')))
+    assert 'first shard: ' in out and facts['documents']==sum(not is_held_out(d, .02) for d in docs) # of all, not of the first shard
     return home/'undisturbed'
 
 def test_killed_while_it_streams(home, undisturbed):

@@ -26,13 +26,13 @@ def check_vocab_options(
     raise ValueError(f"{', '.join(idle)} would have no effect with the tokenizer {source!r:.80}: leave it out, or pass another tokenizer=")
 
 # %% ../../nbs/book/14_prepare.ipynb #17f7a3e6
-def _log_stats(stats, n_valid, valid, whole=True):
+def _log_stats(stats, n_valid, valid, whole=True, what='text'):
     epochs = stats.get('epochs', 0)
     times = f'{epochs:,.0f}' if epochs>=10 else f'{epochs:.2g}'
     seen = f"; read {times} {'time' if times=='1' else 'times'}" if epochs else ''
     size = f"{stats['documents']:,} documents, {stats['tokens']:,} tokens in {stats['rows']:,} rows"
     shares = f"{stats['cut_off']:.1%} cut off, {stats['padding']:.1%} padding, {stats['unk']:.2%} [UNK]"
-    logger.info(f'text: {size}; {shares}{seen}; {n_valid:,} rows held out')
+    logger.info(f'{what}: {size}; {shares}{seen}; {n_valid:,} rows held out')
     if stats['cut_off']>.5: logger.info('more than half of the text is cut off, as in the original code: carry_overflow=True keeps it')
     if not whole: logger.info('few documents: parts of them are held out, some 2,000 characters each, instead of whole ones')
     if n_valid<32:
@@ -69,5 +69,5 @@ def prepare(
     stats = packing_stats(train_set, n_rows_seen)
     n_train,n_valid = (s.report['tokens_in'] for s in (train_set,valid_set))
     stats['held_out'] = round(n_valid/(n_train+n_valid), 4)
-    _log_stats(stats, len(valid_set), packing.valid, train_set.header['whole'])
+    _log_stats(stats, len(valid_set), packing.valid, train_set.header['whole'], train_set.what)
     return tok,train_set,valid_set,stats

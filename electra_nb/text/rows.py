@@ -80,6 +80,7 @@ def _map(path, dtype): return np.memmap(path, dtype=dtype, mode='r') if path.sta
 
 class Examples:
     "Packed rows of one split, memory-mapped."
+    what = 'text' # that they hold, for messages
     def __init__(self,
         path:str, # folder made by `build_examples`
         split:str='train', # 'train' or 'valid'

@@ -9,7 +9,7 @@ __all__ = ['n_repeated', 'repetition_ratio', 'share_of_letters', 'span_hashes', 
 import numpy as np, random, unicodedata
 from collections import Counter
 from ...pretraining import write_facts
-from ...text.rows import Examples
+from ...text.rows import Examples, packing_stats
 from ...training.loop import Watcher
 from statistics import fmean
 
@@ -99,3 +99,7 @@ class WatchText(Watcher):
         run.text.facts.update(row_facts(text.train, text.tok), **repetition(text.train, text.valid))
         write_facts(run)
         return []
+    def after(self, run, stopped):
+        if not hasattr(run.text.train, 'grow'): return
+        run.text.facts.update(packing_stats(run.text.train)) # all that was packed
+        write_facts(run)

@@ -9,8 +9,9 @@ __all__ = ['is_address', 'local_copy', 'address_parts', 'dataset_parts', 'parts_
 import os, re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from ...core.messages import logger
 from ...text.corpus import checked_strings, corpora, Documents, is_table, load_hub
-from ...text.reading import file_kind, find_files, need_text, read_docs, suffixes
+from ...text.reading import file_kind, find_files, left_out, need_text, read_docs, suffixes
 from functools import partial
 from inspect import isgeneratorfunction
 from pathlib import Path, PurePosixPath
@@ -50,7 +51,8 @@ def address_parts(
     from fsspec.core import url_to_fs
     fs,path = url_to_fs(address)
     found = fs.find(path) if fs.isdir(path) else fs.glob(path) if set('*?[')&set(path) else [path] if fs.exists(path) else []
-    found = sorted(p for p in found if _is_text(PurePosixPath(p)))
+    n,found = len(found),sorted(p for p in found if _is_text(PurePosixPath(p)))
+    if found and n>len(found): logger.info(f'{n-len(found)} of {n} files at {address} are left out, hidden or with an ending that is none of text')
     if not found: raise FileNotFoundError(f"{address}: no file that can be read: {', '.join(suffixes)}, also as .gz, .bz2, .xz or .zst, are looked for")
     def part(p):
         read = partial(_docs_from, fs.unstrip_protocol(p), text_column, whole_files)
@@ -74,6 +76,7 @@ def dataset_parts(
 # %% ../../../nbs/lab/stream/01_parts.ipynb #42460e6e
 def _file_parts(source, text_column, whole_files):
     found = find_files(source)
+    if others := left_out(source): logger.info(f'{Path(source).name}: {others}')
     return [Documents(p.name, partial(read_docs, p, text_column, whole_files), f'{p.name} {p.stat().st_size}') for p in found]
 
 def _known(source, text_column, whole_files):

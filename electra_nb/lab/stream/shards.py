@@ -78,6 +78,7 @@ def pack_part(
 # %% ../../../nbs/lab/stream/02_shards.ipynb #fc8f1091
 class Shards:
     "Packed rows of several folders, as one set of `Examples`."
+    what = 'text'
     def __init__(self,
         home:Path, # folder of the shards
         paths:list, # folders of the shards, one or more

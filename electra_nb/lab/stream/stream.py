@@ -81,6 +81,7 @@ class ShardMaker:
 # %% ../../../nbs/lab/stream/03_stream.ipynb #ba6d743c
 class Stream(Shards):
     "Packed rows, of which more come when they are needed."
+    what = 'first shard'
     def __init__(self,
         maker:ShardMaker,
         packs:bool=True, # this process packs; False: it waits for another one to do so
