@@ -14,8 +14,8 @@ from test_process import env
 from test_processes import same, sober, start, end, wait_for, weights
 
 small = '''
-from electra_nb.lab.stream import shards
-shards.shard_chars = 20_000
+from electra_nb.lab.stream import parts, shards
+shards.shard_chars,parts.part_bytes = 20_000,1
 '''
 common = "corpus='texts', stream=True, steps=160, bs=12, max_len=32, eval_every=40, log_every=5, save_every=20, device='cpu', seed=3"
 slow = '''

@@ -6,7 +6,7 @@
 __all__ = ['first_chars', 'Ahead', 'ShardMaker', 'Stream', 'StreamedCorpus', 'open_stream', 'streamed']
 
 # %% ../../../nbs/lab/stream/03_stream.ipynb #a16a0d71
-import numpy as np, time
+import numpy as np, os, time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from ...core.files import hash_texts
@@ -162,7 +162,8 @@ class StreamedCorpus:
         "Rows to train on, which are still coming, and held-out rows."
         home = examples_folder(self.fingerprint, tok, cfg, cache)
         maker = ShardMaker(self.parts, home, tok, cfg, whole_documents(self, cfg.valid))
-        train = Stream(maker, packs=rank_and_world_size()[0]==0)
+        packs = int(os.environ.get('LOCAL_RANK', rank_and_world_size()[0]))==0 # one process of each machine
+        train = Stream(maker, packs)
         valid = Shards(home, train.paths[:1], 'valid')
         if not len(valid):
             raise ValueError(f"{self.name}: none of the {train.report['documents']:,} documents of the first shard is held out: pass a larger valid= than {cfg.valid}")
