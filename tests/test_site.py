@@ -267,7 +267,6 @@ def test_search_finds_the_page(site, browser):
         howto/sentence_transformers: sentence-transformers
         howto/text_forms: csv, jsonl
         howto/much_text: streaming, shards, ray, large corpus, S3
-        explain/scale: scaling, cluster
         explain/speed: speed
         howto/new_objective: own objective
         lab/families/modern: ModernBERT
