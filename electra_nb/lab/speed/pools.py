@@ -87,7 +87,7 @@ class RayCluster:
         self.ray,self.own = ray,not ray.is_initialized()
         if self.own: ray.init(logging_level='ERROR', log_to_driver=False)
         self.n = max(n, int(ray.cluster_resources().get('CPU', 1)))
-        self.call = ray.remote(num_cpus=1, num_gpus=n_gpus, max_retries=0)(_call)
+        self.call = ray.remote(num_cpus=n_threads, num_gpus=n_gpus, max_retries=0)(_call)
         self.args = n_threads,_tables()
 
     def submit(self, f, *args): return self.call.remote(*self.args, f, *args)

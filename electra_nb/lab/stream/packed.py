@@ -8,7 +8,7 @@ __all__ = ['PackedCorpus', 'CheckedShards', 'packed_corpus']
 # %% ../../../nbs/lab/stream/05_packed.ipynb #0862a991
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from ...core.files import atomic_folder, cache_folder, hash_texts, read_json
+from ...core.files import atomic_folder, cache_folder, file_hash, hash_texts, read_json
 from .parts import is_address
 from .shards import Shards
 from ...text.examples import is_complete
@@ -31,7 +31,9 @@ class PackedCorpus:
         "The rows of a split."
         about = read_json(self.home/'shards.json', ('shards','home'))
         at = _fetch(about['home'], self.fingerprint) if about['home'] else self.home/'shards'
-        return CheckedShards(at, [at/s['name'] for s in about['shards']], split, [s['report'][split] for s in about['shards']])
+        rows = CheckedShards(at, [at/s['name'] for s in about['shards']], split, [s['report'][split] for s in about['shards']])
+        rows.hashes = {s['name']:s['sha256'] for s in about['shards']}
+        return rows
 
     def __iter__(self) -> Iterator[str]:
         tok = load_tokenizer(self.tokenizer)
@@ -48,7 +50,8 @@ class PackedCorpus:
 class CheckedShards(Shards):
     "`Shards` whose files are compared with their hashes when they are opened."
     def open(self, path):
-        if not is_complete(path): raise ValueError(f"{path} is damaged or missing: the same electra_pack packs it again, alone")
+        known = is_complete(path) and file_hash(path/'manifest.json')==self.hashes[path.name]
+        if not known: raise ValueError(f"{path} is damaged or missing: the same electra_pack packs it again, alone")
         return super().open(path)
 
 def _fetch(address, fingerprint):
@@ -69,7 +72,7 @@ def packed_corpus(
 ) -> PackedCorpus: # None if it is none
     "What `get_corpus` makes of a folder of shards."
     if is_address(name):
-        raise ValueError(f"{name}: text at an address is read while it is trained on (stream=True), or packed before: electra_pack {name} packed/")
+        raise ValueError(f"{name}: text at an address is read while it is trained on (stream=True), or packed before: electra_pack --corpus {name} --out packed/")
     home = Path(name).expanduser()
     if not (home/'shards.json').is_file():
         if (home/'pack.json').is_file(): raise ValueError(f"{home} is not packed to the end: the same electra_pack goes on with it")

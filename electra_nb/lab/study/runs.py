@@ -132,7 +132,7 @@ def _do_in_folder(job, folder):
 # %% ../../../nbs/lab/study/05_runs.ipynb #a7f883f9
 def _side_by_side(jobs, work, n, ray):
     "`do_jobs` with `n` processes."
-    n_threads = work.cfg.threads or max(1, torch.get_num_threads()//n)
+    n_threads = work.cfg.threads or (1 if ray else max(1, torch.get_num_threads()//n))
     (work.out/'models').mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=work.out/'models', prefix='.', suffix='.tmp') as tmp:
         joblib.dump(work, Path(tmp)/'work')
