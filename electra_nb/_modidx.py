@@ -2225,6 +2225,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                                   'electra_nb/lab/speed/processes.py'),
                                                 'electra_nb.lab.speed.processes._mark': ( 'lab/speed/processes.html#_mark',
                                                                                           'electra_nb/lab/speed/processes.py'),
+                                                'electra_nb.lab.speed.processes._meet': ( 'lab/speed/processes.html#_meet',
+                                                                                          'electra_nb/lab/speed/processes.py'),
                                                 'electra_nb.lab.speed.processes.alone_after_all': ( 'lab/speed/processes.html#alone_after_all',
                                                                                                     'electra_nb/lab/speed/processes.py'),
                                                 'electra_nb.lab.speed.processes.barrier': ( 'lab/speed/processes.html#barrier',

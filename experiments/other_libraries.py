@@ -1,11 +1,12 @@
 """Do GLiNER and PyLate open the encoder of a run, and is it better there than the same encoder with random weights?
 
     python other_libraries.py gliner OUT ENCODER SENTENCES
-    python other_libraries.py pylate OUT ENCODER SENTENCES
+    python other_libraries.py pylate OUT ENCODER QUESTIONS
 
-ENCODER is `runs/…/discriminator`, SENTENCES the tagged sentences of CoNLL-2000 (a word, its part of speech and its chunk a line; .xz). A
-line of OUT (.jsonl) is one training: the library, the weights at its start, the seed, and the score on rows that were not trained on.
-The libraries want versions of transformers of their own, so each has an environment of its own: `pip install gliner`, `pip install pylate`.
+ENCODER is `runs/…/discriminator`, SENTENCES the tagged sentences of CoNLL-2000 (a word, its part of speech and its chunk a line; .xz),
+QUESTIONS a file of SQuAD (.json.xz). A line of OUT (.jsonl) is one training: the library, the weights at its start, the seed, and the score on rows
+that were not trained on. The libraries want versions of transformers of their own, so each has an environment of its own:
+`pip install gliner`, `pip install pylate scikit-learn`.
 """
 import argparse, json, lzma, random, shutil, tempfile
 from datetime import date
@@ -46,17 +47,25 @@ def gliner_score(encoder, train, test, out, seed):
     found = again.predict_entities(text, [*names.values()])
     return dict(score=float(f1), example=[(s['text'],s['label']) for s in found])
 
-def damaged(sentence, rng):
-    "The sentence without about half of its words."
-    kept = [w for w,_ in sentence if rng.random()<.5]
-    return ' '.join(kept) or sentence[0][0]
+def questions(path):
+    "One question of each paragraph of SQuAD, and the paragraph."
+    found = json.load(lzma.open(path))['data']
+    return [(p['qas'][0]['question'],p['context']) for d in found for p in d['paragraphs']]
+
+def tfidf_score(test):
+    "How often the paragraph of a question is the best one by tf-idf."
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    asked,texts = zip(*test)
+    count = TfidfVectorizer(sublinear_tf=True).fit(texts)
+    best = (count.transform(asked)@count.transform(texts).T).toarray().argmax(1)
+    return float((best==range(len(test))).mean())
 
 def pylate_score(encoder, train, test, out, seed):
-    "How often the partner of a text is the best of 100, before and after training on 1,000 pairs."
+    "How often the paragraph of a question is the best of 200, before and after training on 1,000 pairs."
     from datasets import Dataset
     from pylate import losses, models, scores, utils
     from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
-    model = models.ColBERT(str(encoder), device='cpu', embedding_size=64, query_length=32, document_length=64)
+    model = models.ColBERT(str(encoder), device='cpu', embedding_size=64, query_length=32, document_length=128)
     def found(model):
         asked = torch.stack([torch.as_tensor(v) for v in model.encode([a for a,_ in test], is_query=True)])
         texts = [torch.as_tensor(v) for v in model.encode([b for _,b in test], is_query=False)]
@@ -88,17 +97,14 @@ if __name__=='__main__':
     ask.add_argument('library', choices=['gliner','pylate'])
     ask.add_argument('out', type=Path)
     ask.add_argument('encoder', type=Path)
-    ask.add_argument('sentences', type=Path)
+    ask.add_argument('data', type=Path)
     ask.add_argument('--seeds', type=int, default=3)
     a = ask.parse_args()
     torch.set_num_threads(1)
-    sentences = read(a.sentences)
-    random.Random(0).shuffle(sentences)
-    train,test = sentences[:1000],sentences[1000:1500]
-    if a.library=='gliner': train,test = [spans(s) for s in train],[spans(s) for s in test]
-    else:
-        rng = random.Random(0)
-        train,test = ([(damaged(s, rng),damaged(s, rng)) for s in part] for part in (train,test[:100]))
+    rows = [spans(s) for s in read(a.data)] if a.library=='gliner' else questions(a.data)
+    random.Random(0).shuffle(rows)
+    train,test = (rows[:1000],rows[1000:1500]) if a.library=='gliner' else (rows[:1000],rows[1000:1200])
+    more = {} if a.library=='gliner' else dict(tfidf=tfidf_score(test))
     for seed in range(a.seeds):
         for start in ('pretrained','random'):
             with tempfile.TemporaryDirectory() as tmp:
@@ -106,6 +112,6 @@ if __name__=='__main__':
                 set_seed(seed)
                 score = dict(gliner=gliner_score, pylate=pylate_score)[a.library]
                 line = dict(library=a.library, version=version(a.library), transformers=version('transformers'), start=start, seed=seed,
-                    **score(encoder, train, test, f'{tmp}/out', seed), date=str(date.today()))
+                    **score(encoder, train, test, f'{tmp}/out', seed), **more, date=str(date.today()))
             print(line)
             with a.out.open('a') as f: f.write(json.dumps(line)+'\n')

@@ -38,7 +38,7 @@ if __name__=='__main__':
     began,tokens,gb = time.process_time(),0,0
     with tempfile.TemporaryDirectory() as home:
         for path in pack_part(Documents('endless', endless, 'endless'), 0, Path(home), tok, cfg):
-            tokens += sum(r.get('tokens', 0) for r in read_header(path)['report'].values())
+            tokens += sum(r.get('tokens_in', 0) for r in read_header(path)['report'].values())
             shutil.rmtree(path)
             if read<1e9*(gb+1): continue
             gb += 1

@@ -11,7 +11,10 @@ n_kills = int(os.environ.get('ELECTRA_NB_KILLS', 6))
 common = "corpus='texts.txt', steps=40, bs=4, max_len=32, eval_every=10, log_every=1, save_every=4, device='cpu', probe=False"
 slow = '''
 import time
+from datetime import timedelta
 from electra_nb import pretrain
+from electra_nb.lab.speed import processes
+processes.meeting = timedelta(seconds=30) # torchrun, which ends all when one dies before all have come, is not here
 from fastai.callback.core import Callback
 class Slow(Callback):
     def after_step(self): time.sleep(.05)
