@@ -1,7 +1,7 @@
 """Do GLiNER and PyLate open the encoder of a run, and is it better there than the same encoder with random weights?
 
     python other_libraries.py gliner OUT ENCODER SENTENCES
-    python other_libraries.py pylate OUT ENCODER QUESTIONS
+    python other_libraries.py pylate OUT ENCODER QUESTIONS --vectors FOLDER
 
 ENCODER is `runs/…/discriminator`, SENTENCES the tagged sentences of CoNLL-2000 (a word, its part of speech and its chunk a line; .xz),
 QUESTIONS a file of SQuAD (.json.xz). A line of OUT (.jsonl) is one training: the library, the weights at its start, the seed, and the score on rows
@@ -98,6 +98,7 @@ if __name__=='__main__':
     ask.add_argument('out', type=Path)
     ask.add_argument('encoder', type=Path)
     ask.add_argument('data', type=Path)
+    ask.add_argument('--vectors', type=Path, help="folder that export(run, 'sentence-transformers') has made of it")
     ask.add_argument('--seeds', type=int, default=3)
     a = ask.parse_args()
     torch.set_num_threads(1)
@@ -105,10 +106,11 @@ if __name__=='__main__':
     random.Random(0).shuffle(rows)
     train,test = (rows[:1000],rows[1000:1500]) if a.library=='gliner' else (rows[:1000],rows[1000:1200])
     more = {} if a.library=='gliner' else dict(tfidf=tfidf_score(test))
+    starts = dict(pretrained=a.encoder, random=None, **(dict(exported=a.vectors) if a.vectors else {}))
     for seed in range(a.seeds):
-        for start in ('pretrained','random'):
+        for start,encoder in starts.items():
             with tempfile.TemporaryDirectory() as tmp:
-                encoder = random_weights(a.encoder, f'{tmp}/encoder', seed) if start=='random' else a.encoder
+                encoder = encoder or random_weights(a.encoder, f'{tmp}/encoder', seed)
                 set_seed(seed)
                 score = dict(gliner=gliner_score, pylate=pylate_score)[a.library]
                 line = dict(library=a.library, version=version(a.library), transformers=version('transformers'), start=start, seed=seed,

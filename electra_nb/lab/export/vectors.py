@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Choice', 'opens', 'VectorsFolder', 'first_layers', 'pooled_vectors', 'layer_vectors', 'partner_ranks',
-           'counted_vectors', 'choose_vectors', 'opened_vectors', 'to_sentence_transformers']
+           'counted_vectors', 'choose_vectors', 'write_modules', 'opened_vectors', 'to_sentence_transformers']
 
 # %% ../../../nbs/lab/export/02_vectors.ipynb #b25f53cf
 import json, numpy as np, os, subprocess, sys, tempfile, torch
@@ -88,6 +88,21 @@ def choose_vectors(
     return Choice(*best, *(float(x.mean()) for x in (tested,words,chance)), len(tested), table)
 
 # %% ../../../nbs/lab/export/02_vectors.ipynb #e530b646
+def write_modules(
+    folder:Path, # with an encoder and its tokenizer
+    d:int, # size of a vector
+    pooling:str, # 'mean' or 'cls'
+    max_len:int, # ids of a text that are read
+) -> None:
+    "Describe an encoder to sentence-transformers."
+    parts = dict(Transformer='', Pooling='1_Pooling')
+    modules = [dict(idx=i, name=str(i), path=path, type=f'sentence_transformers.models.{k}') for i,(k,path) in enumerate(parts.items())]
+    pools = dict(word_embedding_dimension=d, pooling_mode_cls_token=pooling=='cls', pooling_mode_mean_tokens=pooling=='mean')
+    (folder/'1_Pooling').mkdir()
+    for name,o in {'modules.json':modules, 'sentence_bert_config.json':dict(max_seq_length=max_len), '1_Pooling/config.json':pools}.items():
+        (folder/name).write_text(json.dumps(o, indent=1), encoding='utf-8')
+
+# %% ../../../nbs/lab/export/02_vectors.ipynb #56d5ad5f
 opens = """
 import json, sys, numpy as np
 from sentence_transformers import SentenceTransformer
@@ -123,13 +138,10 @@ def to_sentence_transformers(
     choice = choose_vectors(layer_vectors(encoder, tok, texts, max_len), texts)
     short = first_layers(encoder, choice.layers)
     def write(tmp):
-        from sentence_transformers import SentenceTransformer
-        from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-        with tempfile.TemporaryDirectory() as plain, quiet_hf():
-            short.save_pretrained(plain)
-            tok.save_pretrained(plain)
-            words = Transformer(plain, max_seq_length=max_len)
-            SentenceTransformer(modules=[words,Pooling(encoder.config.hidden_size, choice.pooling)], device='cpu').save_pretrained(str(tmp), create_model_card=False)
+        with quiet_hf():
+            short.save_pretrained(tmp)
+            tok.save_pretrained(tmp)
+        write_modules(tmp, encoder.config.hidden_size, choice.pooling, max_len)
         want = pooled_vectors(short, tok, texts[:64], max_len)[choice.pooling]
         found['gap'] = float(abs(want-opened_vectors(tmp, texts[:64])).max())
         if found['gap']>1e-4: raise RuntimeError(f"sentence-transformers computes other vectors (off by {found['gap']:.2g}): the folder is not kept")
