@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['bert_uncased', 'corpora', 'readers', 'Corpus', 'Documents', 'file_corpus', 'checked_strings', 'counted',
            'iterable_corpus', 'is_table', 'table_corpus', 'is_saved', 'load_hub', 'hub_corpus', 'is_held_out', 'cut',
-           'bounded', 'mixture', 'builtin_corpus', 'get_corpus']
+           'bounded', 'mixture', 'builtin_corpus', 'check_used', 'get_corpus']
 
 # %% ../../nbs/book/10_corpus.ipynb #3cf15a92
 import glob, json, os, re, tempfile, xxhash
@@ -332,6 +332,17 @@ def _parts(source):
         "one string with commas, 'wikipedia, books/', or a dictionary with weights. If it is a text, pass a generator")
 
 # %% ../../nbs/book/10_corpus.ipynb #f905d5e5
+def check_used(
+    corpus:Corpus,
+    text_column:str, # as it was given
+    whole_files:bool, # likewise
+) -> Corpus: # the same
+    "Refuse an option that changes nothing."
+    what = dict(text_column='no table, data set or file of records', whole_files='no file of running text')
+    for k,given in dict(text_column=text_column!='text', whole_files=whole_files).items():
+        if given and k not in corpus.uses: raise ValueError(f"{k} would change nothing: there is {what[k]} in {corpus.name!r}. Leave it out")
+    return corpus
+
 def _resolve(source, text_column, whole_files):
     if isinstance(source, Corpus): return source
     if source is None: return builtin_corpus()
@@ -348,9 +359,4 @@ def get_corpus(
 ) -> Corpus:
     "The corpus that `source` stands for."
     corpus = _resolve(source, text_column, whole_files)
-    if isinstance(source, Corpus): return corpus
-    what = dict(text_column='no table, data set or file of records', whole_files='no file of running text')
-    for k,given in dict(text_column=text_column!='text', whole_files=whole_files).items():
-        if given and k not in corpus.uses:
-            raise ValueError(f"{k} would change nothing: there is {what[k]} in {corpus.name!r}. Leave it out")
-    return corpus
+    return corpus if isinstance(source, Corpus) else check_used(corpus, text_column, whole_files)

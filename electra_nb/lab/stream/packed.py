@@ -30,8 +30,9 @@ class PackedCorpus:
     def shards(self, split='train'):
         "The rows of a split."
         about = read_json(self.home/'shards.json', ('shards','home'))
-        at = _fetch(about['home'], self.fingerprint) if about['home'] else self.home/'shards'
-        rows = CheckedShards(at, [at/s['name'] for s in about['shards']], split, [s['report'][split] for s in about['shards']])
+        names = [s['name'] for s in about['shards']]
+        at = _fetch(about['home'], names, self.fingerprint) if about['home'] else self.home/'shards'
+        rows = CheckedShards(at, [at/n for n in names], split, [s['report'][split] for s in about['shards']])
         rows.hashes = {s['name']:s['sha256'] for s in about['shards']}
         return rows
 
@@ -54,14 +55,13 @@ class CheckedShards(Shards):
         if not known: raise ValueError(f"{path} is damaged or missing: the same electra_pack packs it again, alone")
         return super().open(path)
 
-def _fetch(address, fingerprint):
-    "A folder with copies of all shards."
+def _fetch(address, names, fingerprint):
+    "A folder with copies of the shards of these names."
     from fsspec.core import url_to_fs
     fs,there = url_to_fs(address)
     here = cache_folder()/'shards'/fingerprint
     def copy(tmp):
-        for p in fs.ls(there, detail=False):
-            if fs.isdir(p): fs.get(p, str(tmp/Path(p).name), recursive=True)
+        for n in names: fs.get(f'{there}/{n}', str(tmp/n), recursive=True)
     if not here.exists(): atomic_folder(here, copy)
     return here
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from ...core.files import hash_texts
 from ...core.messages import logger
-from ...text.corpus import checked_strings, corpora, Documents, is_table, load_hub
-from ...text.reading import file_kind, find_files, left_out, need_text, read_docs, suffixes
+from ...text.corpus import check_used, checked_strings, corpora, Documents, is_table, load_hub
+from ...text.reading import file_kind, find_files, left_out, need_text, read_docs, record_kinds, suffixes
 from functools import partial
 from inspect import isgeneratorfunction
 from itertools import chain
@@ -24,7 +24,8 @@ part_bytes = 2**24 # of files that make a part, at least; the last part may have
 
 def _read_all(reads): return chain.from_iterable(read() for read in reads)
 def _sizes(names, sizes): return hash_texts(f'{n} {s}' for n,s in zip(names, sizes))
-def _part(names, sizes, reads): return Documents(names[0], partial(_read_all, reads), _sizes(names, sizes))
+def _uses(names): return frozenset('text_column' if file_kind(Path(n)) in record_kinds else 'whole_files' for n in names)
+def _part(names, sizes, reads): return Documents(names[0], partial(_read_all, reads), _sizes(names, sizes), uses=_uses(names))
 
 # %% ../../../nbs/lab/stream/01_parts.ipynb #e2f8bb2d
 def grouped(
@@ -92,7 +93,8 @@ def dataset_parts(
 ) -> list: # a `Corpus` for each of its files
     "The parts of a streamed data set."
     n = max(1, ds.num_shards)
-    return [Documents(f'{name}-{i}', partial(_column, ds, i, n, text_column, name), f'{name} {i} of {n}') for i in range(n)]
+    uses = frozenset(['text_column'])
+    return [Documents(f'{name}-{i}', partial(_column, ds, i, n, text_column, name), f'{name} {i} of {n}', uses=uses) for i in range(n)]
 
 # %% ../../../nbs/lab/stream/01_parts.ipynb #42460e6e
 def _file_parts(source, text_column, whole_files):
@@ -122,5 +124,7 @@ def parts_of(
     whole_files:bool=False, # one document a text file
 ) -> tuple: # name, list of `Corpus`, tokenizer of the published recipe or None
     "The parts of a text."
-    name,parts,tokenizer = _known(source, text_column, whole_files)
-    return re.sub(r'[^\w-]+', '_', name),parts(),tokenizer
+    name,find,tokenizer = _known(source, text_column, whole_files)
+    name,parts = re.sub(r'[^\w-]+', '_', name),find()
+    check_used(Documents(name, None, '', uses=frozenset().union(*(p.uses for p in parts))), text_column, whole_files)
+    return name,parts,tokenizer
