@@ -2459,8 +2459,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                     'electra_nb/lab/stream/parts.py'),
                                              'electra_nb.lab.stream.parts._read_all': ( 'lab/stream/parts.html#_read_all',
                                                                                         'electra_nb/lab/stream/parts.py'),
-                                             'electra_nb.lab.stream.parts._sizes': ( 'lab/stream/parts.html#_sizes',
-                                                                                     'electra_nb/lab/stream/parts.py'),
                                              'electra_nb.lab.stream.parts._uses': ( 'lab/stream/parts.html#_uses',
                                                                                     'electra_nb/lab/stream/parts.py'),
                                              'electra_nb.lab.stream.parts.address_parts': ( 'lab/stream/parts.html#address_parts',

@@ -32,7 +32,7 @@ from torch.nn.parallel import DistributedDataParallel
 from types import SimpleNamespace
 from xxhash import xxh3_64_intdigest
 
-# %% ../../../nbs/lab/speed/05_processes.ipynb #3d3d57ed
+# %% ../../../nbs/lab/speed/05_processes.ipynb #1af446e6
 def started_together() -> bool:
     "Has torchrun started this process and others?"
     return dist.is_available() and dist.is_torchelastic_launched() and int(os.environ.get('WORLD_SIZE', 1))>1
@@ -41,6 +41,7 @@ def alone_after_all() -> bool:
     "Was this process started by `accelerate launch --cpu --num_processes 2`, which starts one, whatever the number?"
     return 'ACCELERATE_USE_CPU' in os.environ and 'MASTER_ADDR' in os.environ and 'WORLD_SIZE' not in os.environ
 
+# %% ../../../nbs/lab/speed/05_processes.ipynb #6c08ae66
 meeting = timedelta(minutes=5) # for all processes to come
 
 def _meet():

@@ -23,9 +23,10 @@ from tempfile import TemporaryDirectory
 part_bytes = 2**24 # of files that make a part, at least; the last part may have less
 
 def _read_all(reads): return chain.from_iterable(read() for read in reads)
-def _sizes(names, sizes): return hash_texts(f'{n} {s}' for n,s in zip(names, sizes))
 def _uses(names): return frozenset('text_column' if file_kind(Path(n)) in record_kinds else 'whole_files' for n in names)
-def _part(names, sizes, reads): return Documents(names[0], partial(_read_all, reads), _sizes(names, sizes), uses=_uses(names))
+def _part(names, sizes, reads):
+    fingerprint = hash_texts(f'{n} {s}' for n,s in zip(names, sizes))
+    return Documents(names[0], partial(_read_all, reads), fingerprint, uses=_uses(names))
 
 # %% ../../../nbs/lab/stream/01_parts.ipynb #e2f8bb2d
 def grouped(
