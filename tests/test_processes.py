@@ -88,7 +88,9 @@ def losses(run):
     lines = [l for l in map(json.loads, (run/'log.jsonl').read_text().splitlines()) if 'loss' in l]
     return [[v for k,v in l.items() if k.endswith('loss') or k in ('step','tokens','grad_norm')] for l in lines]
 
-@pytest.mark.parametrize('objective', ['electra','mlm','two_stage','adversarial','electra_two_tower','all_tokens_mlm'])
+every = 'electra mlm electra_15 replace_mlm all_tokens_mlm electra_uniform electra_unigram electra_two_tower electric two_stage adversarial fast_electra'.split()
+
+@pytest.mark.parametrize('objective', every)
 def test_equals_one(tmp, objective):
     "Without dropout two processes have the losses and tokens of one, up to rounding, also where an update has two batches."
     more = sober+f", objective={objective!r}, accumulate=2, log_every=1"
