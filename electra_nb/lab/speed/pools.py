@@ -45,7 +45,16 @@ def _start_process(parent, n_threads, tables):
     _set_up(n_threads, tables)
     Thread(target=_end_with, args=(parent,), daemon=True).start()
 
-# %% ../../../nbs/lab/speed/07_pools.ipynb #e1d14fbe
+# %% ../../../nbs/lab/speed/07_pools.ipynb #31f03dd4
+_no_worker = ("a process that was doing a job has ended before it was done. The system may have stopped it for lack of memory: then pass "
+    "a smaller at_once. Lines above may say more")
+
+@contextmanager
+def _explain_loss():
+    try: yield
+    except BrokenProcessPool as e: raise RuntimeError(_no_worker) from e
+
+# %% ../../../nbs/lab/speed/07_pools.ipynb #2eeb8347
 class Processes:
     "Processes that do jobs."
     def __init__(self,
@@ -55,19 +64,15 @@ class Processes:
 
     def submit(self, f, *args):
         "A call of `f`, once it has left the pool's queue."
-        with _block_ctrl_c():
+        with _block_ctrl_c(), _explain_loss():
             run = self.pool.submit(f, *args)
             while not (run.running() or run.done()): time.sleep(.001)
         return run
 
     def result(self, run):
-        try: return run.result()
-        except BrokenProcessPool as e: raise RuntimeError(_no_worker) from e
+        with _explain_loss(): return run.result()
 
     def close(self): self.pool.shutdown(kill_workers=True) # there is nothing that they would have to finish
-
-_no_worker = ("a process that was doing a job has ended before it was done. The system may have stopped it for lack of memory: then pass "
-    "a smaller at_once. Lines above may say more")
 
 # %% ../../../nbs/lab/speed/07_pools.ipynb #376cc36d
 def _call(n_threads, tables, f, *args):
