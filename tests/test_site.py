@@ -265,7 +265,6 @@ def test_search_finds_the_page(site, browser):
         tutorials/watch_a_run: troubleshooting
         howto/answer_questions: SQuAD
         howto/sentence_transformers: sentence-transformers
-        howto/other_libraries: GLiNER, PyLate, SetFit
         howto/text_forms: csv, jsonl
         howto/much_text: streaming, shards, ray, large corpus, S3
         explain/speed: speed
