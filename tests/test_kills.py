@@ -14,7 +14,7 @@ import time
 from datetime import timedelta
 from electra_nb import pretrain
 from electra_nb.lab.speed import processes
-processes.meeting = timedelta(seconds=15) # torchrun, which ends all when one dies before all have come, is not here
+processes.meeting = timedelta(seconds=60) # torchrun, which ends all when one dies before all have come, is not here
 from fastai.callback.core import Callback
 class Slow(Callback):
     def after_step(self): time.sleep(.05)
