@@ -1,7 +1,7 @@
 "Runs that go on from weights: every objective, exact resume without the start, hub names, real weights where they are given."
 import io, json, os, shutil, zipfile, pytest, torch
 from pathlib import Path
-from electra_nb import pretrain
+from electra_nb import finetune, pretrain
 from electra_nb.core.tiny import sentences, tiny_text
 from electra_nb.lab.reports.card import model_card
 from electra_nb.lab.reports.run_folder import RunFolder, run_facts
@@ -13,22 +13,33 @@ from electra_nb.recipe import make_recipe
 from electra_nb.text.tokenizer import tiny_tokenizer
 from fastai.callback.core import Callback
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
+from transformers import AlbertConfig, AlbertForMaskedLM, AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
+from transformers import ModernBertConfig, ModernBertForMaskedLM
 
 docs = [f'{part} {i}' for i in range(20) for part in tiny_text.split('\n\n')]
 usual = dict(corpus=docs, steps=12, eval_every=6, log_every=3, save_every=4, device='cpu', probe=False, general=False)
 
-@pytest.fixture(scope='module')
-def bert(tmp_path_factory):
-    "A tiny BERT of random weights in a folder, with its tokenizer."
+_shape = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, max_position_embeddings=64)
+_no_ids = dict.fromkeys(('bos_token_id','eos_token_id'))
+makers = dict(bert=lambda n: BertForMaskedLM(BertConfig(vocab_size=n, intermediate_size=50, **_shape)),
+    albert=lambda n: AlbertForMaskedLM(AlbertConfig(vocab_size=n, intermediate_size=50, embedding_size=16, **_shape, **_no_ids)),
+    modern=lambda n: ModernBertForMaskedLM(ModernBertConfig(vocab_size=n, intermediate_size=48, pad_token_id=0, cls_token_id=None, sep_token_id=None, **_shape, **_no_ids)))
+
+def tiny_folder(kind, folder):
+    "A tiny masked language model of random weights in a folder, with its tokenizer."
     torch.manual_seed(42)
-    tok,folder = tiny_tokenizer(),tmp_path_factory.mktemp('start')/'bert'
-    shape = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=50, max_position_embeddings=64)
-    model = BertForMaskedLM(BertConfig(vocab_size=len(tok), **shape))
+    tok = tiny_tokenizer()
+    model = makers[kind](len(tok))
     for p in model.parameters(): p.data += .1*torch.randn_like(p)
     with quiet_hf(): model.save_pretrained(folder)
     tok.save_pretrained(folder)
     return folder
+
+@pytest.fixture(scope='module')
+def bert(tmp_path_factory): return tiny_folder('bert', tmp_path_factory.mktemp('start')/'bert')
+
+@pytest.fixture(scope='module', params=['albert','modern'])
+def other(request, tmp_path_factory): return tiny_folder(request.param, tmp_path_factory.mktemp('start')/request.param)
 
 def towers_of(start, **options):
     recipe = make_recipe('tiny', **start.options('tiny', options, options))
@@ -43,6 +54,18 @@ def test_objectives(bert, name):
     *_,encoder = towers_of(Start(bert), objective=name).values()
     ids = torch.randint(5, 300, (2,12))
     assert torch.equal(encoder.base_model.eval()(ids)[0], BertModel.from_pretrained(bert, add_pooling_layer=False).eval()(ids)[0])
+
+@pytest.mark.parametrize('name', objectives)
+def test_objectives_of_families(other, name):
+    "So does that of an ALBERT or a ModernBERT, whose towers are of their own family."
+    if objectives[name].families: # it needs ELECTRA's layers
+        with pytest.raises(ValueError, match=f'the objective {name!r} is made for electra'): towers_of(Start(other), objective=name)
+        return
+    *_,encoder = towers_of(Start(other), objective=name).values()
+    ids = torch.randint(5, 300, (2,12))
+    want = AutoModel.from_pretrained(other).eval()(ids)[0]
+    assert encoder.config.model_type==json.loads((other/'config.json').read_text())['model_type']
+    assert torch.equal(encoder.base_model.eval()(ids)[0], want)
 
 def weights_of(run): return {t:load_file(Path(run)/t/'model.safetensors') for t in ('generator','discriminator')}
 def equal(a, b): return all(a[t].keys()==b[t].keys() and all(torch.equal(v, b[t][k]) for k,v in a[t].items()) for t in a)
@@ -71,6 +94,35 @@ def test_resume(bert, tmp_path, monkeypatch):
     assert [Start(p).identity['name'] for p in (tmp_path/'whole',step)]==['whole',f'whole/{step.name}']
     run = RunFolder(tmp_path/'whole')
     assert 'weights of *mine*' in model_card(run.path) and run_facts(run)['Time and machine']['began with']=='mine'
+
+def test_run_of_families(other, tmp_path):
+    "A run of such a family: its folders open in transformers, it goes on after a stop, and is itself a start; words can be added."
+    pretrain(**usual, start=other, out=tmp_path/'whole')
+    pretrain(**usual, start=other, out=tmp_path/'broken', cbs=[StopAt(5)])
+    assert pretrain(**usual, start=other, out=tmp_path/'broken').steps.done==12
+    assert equal(weights_of(tmp_path/'whole'), weights_of(tmp_path/'broken'))
+    saved = weights_of(tmp_path/'whole')
+    for source in (tmp_path/'whole',tmp_path/'whole'/'discriminator'):
+        start = Start(source)
+        assert [f.name for f in start.folders]==['discriminator','generator']
+        for name,tower in towers_of(start).items(): assert all(torch.equal(v, saved[name][k]) for k,v in tower.state_dict().items() if k in saved[name])
+    pretrain(**usual, start=other, add_words=['harbourmaster','lighthouses'], out=tmp_path/'grown')
+    tok,model = (c.from_pretrained(tmp_path/'grown'/'discriminator') for c in (AutoTokenizer,AutoModel))
+    assert model.get_input_embeddings().num_embeddings==len(tok)==302
+    study = finetune(tmp_path/'whole', data=dict(text=docs[:40], label=['ab'[i%2] for i in range(40)]), runs=1, epochs=1, device='cpu', rivals=False, out=tmp_path/'study')
+    assert study.lines[0]['score']>=0
+
+def test_pickled_weights(bert, tmp_path, monkeypatch):
+    "A model of the hub whose weights are in a pytorch_model.bin only."
+    folder = shutil.copytree(bert, tmp_path/'me'/'old')
+    torch.save(load_file(folder/'model.safetensors'), folder/'pytorch_model.bin')
+    (folder/'model.safetensors').unlink()
+    asked = []
+    def download(name, allow_patterns): return asked.append(allow_patterns[-1]) or str(tmp_path/name)
+    monkeypatch.setattr(module, 'snapshot_download', download)
+    a,b = (towers_of(Start(s)) for s in ('me/old',bert))
+    assert asked==['model.safetensors','pytorch_model.bin']
+    assert all(torch.equal(x, y) for x,y in zip(a['discriminator'].electra.parameters(), b['discriminator'].electra.parameters()))
 
 def test_general_text(bert, tmp_path):
     "Losses on other text stand beside those on the new one."

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['quiet_hf', 'one_thread', 'folder_state', 'load_folder_state', 'save_tower', 'save_models', 'untrusted_config',
-           'config_values', 'read_config', 'read_weights', 'load_tower', 'load_models']
+           'config_values', 'read_config', 'check_weights', 'read_weights', 'load_tower', 'load_models']
 
 # %% ../../nbs/book/19_hf.ipynb #542de1c8
 import json, os, torch
@@ -175,6 +175,19 @@ def _check_types(path):
     wrong = [k for k,t in kinds.items() if t not in ('F64','F32','F16','BF16')]
     if wrong: raise ValueError(f"{path}: {wrong[0]} holds {kinds[wrong[0]]}, not the floating-point numbers that weights are")
 
+# %% ../../nbs/book/19_hf.ipynb #ed1cfc03
+def check_weights(
+    weights:dict, # tensors by name
+    path:Path, # where they are from, for messages
+) -> dict: # the numbers with a fraction, in single precision
+    "Refuse what no weight can be."
+    wrong = [k for k,v in weights.items() if not (v.is_floating_point() or k.endswith('_ids'))]
+    if wrong: raise ValueError(f"{path}: {wrong[0]} holds {weights[wrong[0]].dtype}, not the floating-point numbers that weights are")
+    found = {k:v.float() for k,v in weights.items() if v.is_floating_point()}
+    bad = [k for k,v in found.items() if not v.isfinite().all()]
+    if bad: raise ValueError(f"{path}: {bad[0]} holds numbers that are not finite")
+    return found
+
 # %% ../../nbs/book/19_hf.ipynb #9205e567
 def read_weights(
     folder:str, # with a model.safetensors
@@ -188,10 +201,7 @@ def read_weights(
         why = f"{type(e).__name__}: {str(e).splitlines()[0]}"
         raise ValueError(f"{path}: the weights cannot be loaded ({why}). Fetch or make the file again.") from e
     _check_types(path)
-    found = {k:v.float() for k,v in weights.items() if v.is_floating_point()}
-    bad = [k for k,v in found.items() if not v.isfinite().all()]
-    if bad: raise ValueError(f"{path}: {bad[0]} holds numbers that are not finite")
-    return found
+    return check_weights(weights, path)
 
 # %% ../../nbs/book/19_hf.ipynb #3b80ce74
 def load_tower(

