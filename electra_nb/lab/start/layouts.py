@@ -34,6 +34,7 @@ class EncoderLayout:
     @property
     def tables(self): return self.words,f'{self.out}.bias' # those that have a row for each token
 
+# %% ../../../nbs/lab/start/01_layouts.ipynb #3e2dd7cc
 def _body(prefix, here='electra', parts='embeddings|embeddings_project|encoder'): return rf'^({prefix}\.)?({parts})\.',rf'{here}.\2.'
 
 layouts = dict(electra=EncoderLayout((_body('electra'),))) # `model_type` of a configuration -> layout
@@ -54,6 +55,7 @@ layouts['albert'] = EncoderLayout((_body('albert', 'albert'),(r'^predictions\.bi
 layouts['modernbert'] = EncoderLayout((_body('model', 'model', 'embeddings|layers|final_norm'),), dict(hidden_act='hidden_activation', layer_norm_eps='norm_eps'),
     family='modern', words='model.embeddings.tok_embeddings.weight', out='decoder', feed_forward=lambda width: width*3//2)
 
+# %% ../../../nbs/lab/start/01_layouts.ipynb #0c9699be
 def electra_name(
     name:str, # of a weight, in a file
     layout:EncoderLayout,
