@@ -11,7 +11,7 @@ import argparse, base64, json, lzma, random, sysconfig, time, torch
 from electra_nb import diagnose, pretrain
 from electra_nb.lab.bench.measure import commit
 from electra_nb.core.files import atomic_file
-from electra_nb.model.forward import mlm_logits, rtd_logits
+from electra_nb.model.families import mlm_logits, rtd_logits
 from electra_nb.objectives.rtd import RTDOutput, SampleTokens
 from electra_nb.lab.reports.run_folder import RunFolder
 from electra_nb.training.folder import versions

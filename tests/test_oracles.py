@@ -21,7 +21,8 @@ from electra_nb.lab.questions.windows import WindowConfig, Windows
 from electra_nb.glue.learner import layer_factors, layer_groups
 from electra_nb.objectives.masking import apply_mask, n_slots, n_used
 from electra_nb.lab.objectives.flops import Shape, paper_models, paper_operations
-from electra_nb.model.forward import encode, mlm_logits
+from electra_nb.model.families import mlm_logits
+from electra_nb.model.forward import encode
 from electra_nb.model.towers import ModelConfig, count_parameters, get_models, mlm_tower
 from electra_nb.training.optim import ClipGrads, OptimConfig, WarmupDecay, decay_groups, lr_at, make_opt
 from electra_nb.training.progress import Steps

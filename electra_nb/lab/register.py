@@ -63,8 +63,7 @@ objectives.update(
 
 # %% ../../nbs/lab/02_register.ipynb #415c8dca
 ties['disentangled'] = disentangle
-families['electra'] = replace(families['electra'], forward=fast_forward.encode, mlm_logits=fast_forward.mlm_logits,
-    rtd_logits=fast_forward.rtd_logits, unpad=Unpadded)
+families['electra'] = replace(families['electra'], forward=fast_forward.encode, unpad=Unpadded)
 families.update(bert=bert, bert_two_labels=two_labels, albert=albert, modern=modern, modernbert=modern)
 heads = 'answers','tags','pairs' # those of the lab, which the type in a folder names (`glue.twin.encoder_alone`)
 families.update({f'{kind}_{head}':families[kind] for kind in ('electra','bert','albert','modernbert') for head in heads})

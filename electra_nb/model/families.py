@@ -33,9 +33,9 @@ class Family:
     tie:Callable # (generator, discriminator, tie, fresh) -> None: lets them share what `tie` says; `fresh` before training
     blocks:Callable # encoder -> its modules, those of the embeddings first, then those of each layer: a list of lists
     forward:Callable # (encoder, ids, attention_mask, token_type_ids) -> hidden states (bs, sl, d)
-    mlm_logits:Callable # (tower, masked, slots, attention_mask, token_type_ids) -> (bs, n, v)
-    rtd_logits:Callable # (tower, ids, attention_mask, token_type_ids) -> (bs, sl)
-    unpad:Callable=None # (indices, attention_mask) -> a last argument for these three; None: padding is always computed
+    mlm_head:Callable # (generator, hidden states (..., d)) -> logits over the vocabulary (..., v)
+    rtd_head:Callable # (discriminator, hidden states (..., d)) -> logits (...), above 0: replaced
+    unpad:Callable=None # (indices, attention_mask) -> a last argument of `forward`; None: padding is always computed
     layer:type=None # class of a layer, if it has BERT's layout and one more can be put on top; None: it cannot
     dense_head:Callable=None # (encoder, key of `heads`, weight, bias, pooling) -> (tensors, settings) with which that class computes a
         # dense layer on its hidden states; None: as ELECTRA's classes (`glue.twin`)
@@ -226,7 +226,7 @@ def electra_blocks(
 _electra = dict(mlm=ElectraForMaskedLM, rtd=ElectraForPreTraining, classify=ElectraForSequenceClassification,
     tag=ElectraForTokenClassification, answer=ElectraForQuestionAnswering)
 families = dict(electra=Family(ElectraModel, _electra, electra_config, electra_configs, electra_n_weights, initialize_electra, tie_towers,
-    electra_blocks, forward.encode, forward.mlm_logits, forward.rtd_logits, layer=ElectraLayer,
+    electra_blocks, forward.encode, forward.mlm_head, forward.rtd_head, layer=ElectraLayer,
     head_weights=dict(mlm='generator_predictions.', rtd='discriminator_predictions.'),
     unused=('embeddings_project.','embeddings.position_ids','embeddings.token_type_ids')))
 
@@ -258,17 +258,20 @@ def encode(
 
 def mlm_logits(
     tower:PreTrainedModel, # with a vocabulary head
-    *args, # as in `model.forward.mlm_logits`
+    masked:Tensor, # (bs, sl) ids with [MASK] at most slots
+    slots:Tensor, # (bs, n) positions to predict
+    *masks, # as in `model.forward.encode`
 ) -> Tensor: # (bs, n, v)
-    "Logits over the vocabulary at slots."
-    return family_of(tower).mlm_logits(tower, *args)
+    "Logits over the vocabulary, at the slots only."
+    return family_of(tower).mlm_head(tower, forward.at_slots(encode(tower.base_model, masked, *masks), slots))
 
 def rtd_logits(
     tower:PreTrainedModel, # with one logit a token
-    *args, # as in `model.forward.rtd_logits`
+    ids:Tensor, # (bs, sl) corrupted ids
+    *masks, # as in `model.forward.encode`
 ) -> Tensor: # (bs, sl)
     "Logits of every token, above 0 for a replaced one."
-    return family_of(tower).rtd_logits(tower, *args)
+    return family_of(tower).rtd_head(tower, encode(tower.base_model, ids, *masks))
 
 # %% ../../nbs/book/17_families.ipynb #3764e646
 def without_padding(

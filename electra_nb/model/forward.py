@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['length_masks', 'attention_bias', 'qkv_projection', 'split_heads', 'attention', 'layer_forward', 'embed', 'run_layers',
-           'encode', 'at_slots', 'mlm_logits', 'rtd_logits']
+           'encode', 'at_slots', 'mlm_head', 'rtd_head']
 
 # %% ../../nbs/book/15_forward.ipynb #6465358a
 import torch, torch.nn.functional as F
@@ -125,23 +125,17 @@ def at_slots(
     return h.gather(1, slots[...,None].expand(-1, -1, h.shape[-1]))
 
 # %% ../../nbs/book/15_forward.ipynb #f7b94854
-def mlm_logits(
+def mlm_head(
     gen:ElectraForMaskedLM,
-    masked:Tensor, # (bs, sl) ids with [MASK] at most slots
-    slots:Tensor, # (bs, n) positions to predict
-    attention_mask:Tensor=None, # as in `encode`
-    token_type_ids:Tensor=None, # as in `encode`
-) -> Tensor: # (bs, n, v) logits
-    "The generator's predictions at the slots only."
-    h = at_slots(encode(gen.electra, masked, attention_mask, token_type_ids), slots)
+    h:Tensor, # (..., d) hidden states
+) -> Tensor: # (..., v) logits
+    "The generator's predictions: a logit for each word of the vocabulary."
     return gen.generator_lm_head(gen.generator_predictions(h))
 
 # %% ../../nbs/book/15_forward.ipynb #12adb35c
-def rtd_logits(
+def rtd_head(
     disc:ElectraForPreTraining,
-    ids:Tensor, # (bs, sl) corrupted ids
-    attention_mask:Tensor=None, # as in `encode`
-    token_type_ids:Tensor=None, # as in `encode`
-) -> Tensor: # (bs, sl) logits; above 0: replaced
-    "The discriminator's prediction for every token."
-    return disc.discriminator_predictions(encode(disc.electra, ids, attention_mask, token_type_ids))
+    h:Tensor, # (..., d) hidden states
+) -> Tensor: # (...) logits; above 0: replaced
+    "The discriminator's prediction."
+    return disc.discriminator_predictions(h)
