@@ -13,8 +13,10 @@ from electra_nb.recipe import make_recipe
 from electra_nb.text.tokenizer import tiny_tokenizer
 from fastai.callback.core import Callback
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import AlbertConfig, AlbertForMaskedLM, AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
-from transformers import ModernBertConfig, ModernBertForMaskedLM
+from transformers import AlbertForMultipleChoice, AlbertForSequenceClassification, ModernBertConfig, ModernBertForMaskedLM
+from transformers import ModernBertForSequenceClassification, ModernBertForTokenClassification, PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM
 
 docs = [f'{part} {i}' for i in range(20) for part in tiny_text.split('\n\n')]
 usual = dict(corpus=docs, steps=12, eval_every=6, log_every=3, save_every=4, device='cpu', probe=False, general=False)
@@ -25,15 +27,19 @@ makers = dict(bert=lambda n: BertForMaskedLM(BertConfig(vocab_size=n, intermedia
     albert=lambda n: AlbertForMaskedLM(AlbertConfig(vocab_size=n, intermediate_size=50, embedding_size=16, **_shape, **_no_ids)),
     modern=lambda n: ModernBertForMaskedLM(ModernBertConfig(vocab_size=n, intermediate_size=48, pad_token_id=0, cls_token_id=None, sep_token_id=None, **_shape, **_no_ids)))
 
-def tiny_folder(kind, folder):
-    "A tiny masked language model of random weights in a folder, with its tokenizer."
-    torch.manual_seed(42)
-    tok = tiny_tokenizer()
-    model = makers[kind](len(tok))
+def save(model, folder, **settings):
+    "A model with noise in a folder, with the tokenizer of these tests and perhaps other settings in its config.json."
     for p in model.parameters(): p.data += .1*torch.randn_like(p)
     with quiet_hf(): model.save_pretrained(folder)
-    tok.save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    path = folder/'config.json'
+    path.write_text(json.dumps(json.loads(path.read_text())|settings))
     return folder
+
+def tiny_folder(kind, folder):
+    "A tiny masked language model of random weights in a folder."
+    torch.manual_seed(42)
+    return save(makers[kind](len(tiny_tokenizer())), folder)
 
 @pytest.fixture(scope='module')
 def bert(tmp_path_factory): return tiny_folder('bert', tmp_path_factory.mktemp('start')/'bert')
@@ -109,8 +115,11 @@ def test_run_of_families(other, tmp_path):
     pretrain(**usual, start=other, add_words=['harbourmaster','lighthouses'], out=tmp_path/'grown')
     tok,model = (c.from_pretrained(tmp_path/'grown'/'discriminator') for c in (AutoTokenizer,AutoModel))
     assert model.get_input_embeddings().num_embeddings==len(tok)==302
+    for name in saved: assert [f.name for f in Start(tmp_path/'whole'/name).folders]==['discriminator','generator']
     study = finetune(tmp_path/'whole', data=dict(text=docs[:40], label=['ab'[i%2] for i in range(40)]), runs=1, epochs=1, device='cpu', rivals=False, out=tmp_path/'study')
     assert study.lines[0]['score']>=0
+    start = Start(next((tmp_path/'study'/'models').iterdir())) # the head for labels is that of no tower
+    assert not start.fills and not any(k.startswith(start.layout.mlm+start.layout.rtd) for w in start.weights() for k in w)
 
 def test_pickled_weights(bert, tmp_path, monkeypatch):
     "A model of the hub whose weights are in a pytorch_model.bin only."
@@ -123,6 +132,90 @@ def test_pickled_weights(bert, tmp_path, monkeypatch):
     a,b = (towers_of(Start(s)) for s in ('me/old',bert))
     assert asked==['model.safetensors','pytorch_model.bin']
     assert all(torch.equal(x, y) for x,y in zip(a['discriminator'].electra.parameters(), b['discriminator'].electra.parameters()))
+
+_modern = dict(intermediate_size=48, pad_token_id=0, cls_token_id=None, sep_token_id=None, vocab_size=300, **_shape, **_no_ids)
+_albert = dict(intermediate_size=50, embedding_size=16, vocab_size=300, **_shape, **_no_ids)
+
+@pytest.mark.parametrize('model', [AlbertForMultipleChoice(AlbertConfig(**_albert)), AlbertForSequenceClassification(AlbertConfig(num_labels=1, **_albert)),
+    ModernBertForSequenceClassification(ModernBertConfig(num_labels=1, **_modern)), ModernBertForTokenClassification(ModernBertConfig(num_labels=3, **_modern))], ids=lambda m: type(m).__name__)
+def test_heads_for_other_tasks(model, tmp_path):
+    "A classifier's head is nobody's, though its name and shape may be a discriminator's: it is left out by name."
+    start = Start(save(model, tmp_path/'start'))
+    weights, = start.weights()
+    assert not start.fills and not any(k.startswith(start.layout.mlm+start.layout.rtd) for k in weights)
+    assert 'its classifier.weight' in weights
+
+@pytest.mark.parametrize('settings', [dict(rope_scaling=dict(rope_type='linear', factor=4.)), dict(rope_scaling=dict(rope_type='default', rope_theta=50.)),
+    dict(rope_parameters={k:dict(rope_type='default') for k in ('full_attention','sliding_attention')}, global_rope_theta=777.),
+    dict(rope_parameters={k:dict(type='linear', factor=2., rope_theta=160000.) for k in ('full_attention','sliding_attention')})], ids=str)
+def test_rotary_settings(tmp_path, settings):
+    "Positions that turn otherwise than a run's are refused by name."
+    folder = tiny_folder('modern', tmp_path/'start')
+    values = json.loads((folder/'config.json').read_text())
+    values.pop('rope_parameters')
+    (folder/'config.json').write_text(json.dumps(values|settings))
+    with pytest.raises(ValueError, match='rope_'): Start(folder)
+
+@pytest.mark.parametrize('pad', [0,1,3])
+def test_positions_of_roberta(tmp_path, pad):
+    "RoBERTa counts positions from the id of its padding."
+    folder = save(RobertaForMaskedLM(RobertaConfig(vocab_size=300, intermediate_size=50, pad_token_id=pad, **_shape)), tmp_path/'start')
+    ids = torch.randint(5, 300, (2,12))
+    encoder = towers_of(Start(folder))['discriminator'].electra.eval()
+    assert torch.equal(encoder(ids)[0], AutoModel.from_pretrained(folder).eval()(ids)[0])
+
+@pytest.mark.parametrize('kind,settings,says', [('bert',dict(hidden_act='relu'),"the activation 'relu'"), ('modern',dict(classifier_activation='relu'),"the activation 'relu'"),
+    ('modern',dict(classifier_bias=True),'a bias'), ('albert',dict(tie_word_embeddings=False),'an output layer of its own')], ids=str)
+def test_heads_that_compute_otherwise(tmp_path, kind, settings, says):
+    "A head for masked words that the family cannot compute is left out, with the reason; no frozen generator is made of it."
+    folder,said = tiny_folder(kind, tmp_path/'start'),[]
+    if 'tie_word_embeddings' in settings:
+        weights = load_file(folder/'model.safetensors')
+        save_file(weights|{'predictions.decoder.weight':torch.randn(300, 16)}, folder/'model.safetensors')
+    path = folder/'config.json'
+    path.write_text(json.dumps(json.loads(path.read_text())|settings))
+    module.logger.addFilter(f := lambda r: said.append(r.getMessage()) or True)
+    start = Start(folder)
+    module.logger.removeFilter(f)
+    assert not start.fills and any(says in s for s in said)
+    given = dict(objective='fast_electra')
+    assert 'first_stage' not in start.options('tiny', given, given)
+
+def test_hostile_pickles(bert, tmp_path):
+    "Whatever is wrong with a pickle is a sentence, and takes no more memory than the file."
+    folder = shutil.copytree(bert, tmp_path/'start')
+    (folder/'model.safetensors').unlink()
+    with pytest.raises(ValueError, match='neither model.safetensors nor pytorch_model.bin'): Start(folder)
+    (folder/'model.safetensors.index.json').write_text('{}')
+    with pytest.raises(ValueError, match='in several files'): Start(folder)
+    shared = torch.zeros(50_000, dtype=torch.half)
+    cases = {'claims more numbers':{f'v{i}':shared for i in range(30)}, 'something else':dict(w=torch.ones(2, device='meta')),
+        'floating-point':dict(w=torch.arange(3)), 'finite':dict(w=torch.tensor([float('nan')])), 'lacks':dict(w=torch.ones(2))}
+    for says,found in cases.items():
+        torch.save(found, folder/'pytorch_model.bin')
+        with pytest.raises(ValueError, match=says): Start(folder)
+    for data in (b'', b'\x80', b'\x80\x02K'):
+        (folder/'pytorch_model.bin').write_bytes(data)
+        with pytest.raises(ValueError, match='cannot be loaded|no file of tensors'): Start(folder)
+
+def test_tables_of_odd_shapes(bert, tmp_path):
+    "A table without rows, or without columns, is named."
+    for i,(name,shape) in enumerate((('token_type',(0,32)), ('token_type',()), ('position',()))):
+        folder = shutil.copytree(bert, tmp_path/str(i))
+        weights = load_file(folder/'model.safetensors')
+        save_file(weights|{f'bert.embeddings.{name}_embeddings.weight':torch.zeros(shape)}, folder/'model.safetensors')
+        with pytest.raises(ValueError, match=f'{name}_embeddings.weight has the shape'): Start(folder)
+
+def test_words_of_a_small_byte_vocabulary(bert, tmp_path):
+    "Blanks are parts of its pieces, though no piece begins with a blank and a q."
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    special = ['[PAD]','[UNK]','[CLS]','[SEP]','[MASK]']
+    tok.train_from_iterator(docs, trainers.BpeTrainer(vocab_size=300, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+    folder = shutil.copytree(bert, tmp_path/'start')
+    names = dict(zip(('pad_token','unk_token','cls_token','sep_token','mask_token'), special))
+    PreTrainedTokenizerFast(tokenizer_object=tok, **names).save_pretrained(folder)
+    with pytest.raises(ValueError, match='needs a WordPiece vocabulary'): pretrain(**usual, start=folder, add_words=['harbourmaster'], out=tmp_path/'run')
 
 def test_general_text(bert, tmp_path):
     "Losses on other text stand beside those on the new one."

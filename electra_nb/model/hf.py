@@ -176,14 +176,16 @@ def _check_types(path):
     if wrong: raise ValueError(f"{path}: {wrong[0]} holds {kinds[wrong[0]]}, not the floating-point numbers that weights are")
 
 # %% ../../nbs/book/19_hf.ipynb #ed1cfc03
+_numbers = torch.float64,torch.float32,torch.float16,torch.bfloat16
+
 def check_weights(
     weights:dict, # tensors by name
     path:Path, # where they are from, for messages
 ) -> dict: # the numbers with a fraction, in single precision
     "Refuse what no weight can be."
-    wrong = [k for k,v in weights.items() if not (v.is_floating_point() or k.endswith('_ids'))]
+    wrong = [k for k,v in weights.items() if v.dtype not in _numbers and not k.endswith('_ids')]
     if wrong: raise ValueError(f"{path}: {wrong[0]} holds {weights[wrong[0]].dtype}, not the floating-point numbers that weights are")
-    found = {k:v.float() for k,v in weights.items() if v.is_floating_point()}
+    found = {k:v.float() for k,v in weights.items() if v.dtype in _numbers}
     bad = [k for k,v in found.items() if not v.isfinite().all()]
     if bad: raise ValueError(f"{path}: {bad[0]} holds numbers that are not finite")
     return found

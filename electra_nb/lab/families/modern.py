@@ -51,10 +51,12 @@ _kinds = dict(full_attention=('global_rope_theta',160_000.), sliding_attention=(
 def _base(values, kind, source):
     "The base of the rotary positions in layers of a kind."
     name,usual = _kinds[kind]
+    if values.get('rope_scaling') is not None: raise ValueError(f"{source}: rope_scaling={values['rope_scaling']!r:.60} is nothing that this family computes")
     rope = values.get('rope_parameters')
     own = rope.get(kind) if isinstance(rope, dict) else None
-    base = own.get('rope_theta', usual) if isinstance(own, dict) else values.get(name, usual)
-    if isinstance(own, dict) and own.get('rope_type', 'default')!='default': raise ValueError(f"{source}: rope_type of {kind} is not 'default'")
+    own = own if isinstance(own, dict) else {}
+    base = own.get('rope_theta', values.get(name, usual))
+    if own.get('rope_type', own.get('type', 'default'))!='default': raise ValueError(f"{source}: rope_type of {kind} is not 'default'")
     if type(base) not in (int,float) or not 1<base<1e9: raise ValueError(f"{source}: {name}={base!r} must be a number from 1 to 1,000,000,000")
     return dict(rope_type='default', rope_theta=float(base))
 

@@ -9,7 +9,7 @@ __all__ = ['layouts', 'EncoderLayout', 'electra_name', 'shape_of', 'start_config
 # %% ../../../nbs/lab/start/01_layouts.ipynb #44a6af72
 import re, torch
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ...core.messages import logger
 from ...model.families import electra_config, family_named, family_of
 from ...model.hf import check_weights, config_values, read_weights
@@ -24,10 +24,12 @@ class EncoderLayout:
     "What a kind of encoder calls the weights and settings of the family that it becomes."
     names:tuple # pairs of a regular expression and what takes its place, for names of weights
     settings:dict=field(default_factory=dict) # ELECTRA's name of a setting -> its name there
-    skipped:int=0 # rows of the table of positions before that of the first token
+    skipped:int=0 # rows of the table of positions before that of the first token: RoBERTa's kin count from the id of [PAD]
     family:str='electra' # that its weights become
     words:str='electra.embeddings.word_embeddings.weight' # the table of words, in that family
     out:str='generator_lm_head' # the output layer of its masked language model
+    mlm:tuple=('generator_predictions.','generator_lm_head.') # beginnings of the names of a head for masked words
+    rtd:tuple=('discriminator_predictions.',) # of a discriminator's
     feed_forward:Callable=lambda width: width # its width -> `intermediate_size` of a recipe
 
     def table(self, kind): return f"{self.words.split('.')[0]}.embeddings.{kind}_embeddings.weight" # of 'token_type' or 'position'
@@ -51,9 +53,11 @@ _distil = {r'^(distilbert\.)?embeddings\.':'electra.embeddings.', r'^(distilbert
 layouts['distilbert'] = EncoderLayout(tuple(_distil.items()), dict(hidden_size='dim', num_hidden_layers='n_layers', num_attention_heads='n_heads',
     intermediate_size='hidden_dim', hidden_act='activation'))
 
-layouts['albert'] = EncoderLayout((_body('albert', 'albert'),(r'^predictions\.bias$','predictions.decoder.bias')), family='albert', words='albert.embeddings.word_embeddings.weight', out='predictions.decoder')
+layouts['albert'] = EncoderLayout((_body('albert', 'albert'),(r'^predictions\.bias$','predictions.decoder.bias')), family='albert', words='albert.embeddings.word_embeddings.weight', out='predictions.decoder',
+    mlm=('predictions.',), rtd=('classifier.',))
 layouts['modernbert'] = EncoderLayout((_body('model', 'model', 'embeddings|layers|final_norm'),), dict(hidden_act='hidden_activation', layer_norm_eps='norm_eps'),
-    family='modern', words='model.embeddings.tok_embeddings.weight', out='decoder', feed_forward=lambda width: width*3//2)
+    family='modern', words='model.embeddings.tok_embeddings.weight', out='decoder', mlm=('head.','decoder.'), rtd=('head.','classifier.'),
+    feed_forward=lambda width: width*3//2)
 
 # %% ../../../nbs/lab/start/01_layouts.ipynb #0c9699be
 def electra_name(
@@ -78,16 +82,28 @@ def shape_of(
         family=layout.family, lexical_start=False)
 
 # %% ../../../nbs/lab/start/01_layouts.ipynb #29d677a9
-_free = re.compile('dropout|label|_token_id|initializer|max_position|classifier') # settings that change no hidden state, or that a run has its own of
+_free = re.compile('dropout|label|_token_id|initializer|max_position|classifier|tie_word') # settings that change no hidden state, or that a run has its own of
+
+def _difference(name, found, made):
+    "Where two values of a setting differ first."
+    if isinstance(found, dict) and isinstance(made, dict): pairs = [(k, found[k], made.get(k)) for k in found]
+    elif isinstance(found, list) and isinstance(made, list): pairs = [*zip(range(len(found)), found, made)]
+    else: return f'{name}={found!r:.60} would be {made!r:.60}'
+    return next((_difference(f'{name}[{k!r}]', a, b) for k,a,b in pairs if a!=b), f'{name}={found!r:.60}')
 
 def _check_described(cfg, source):
     "Refuse a configuration that no recipe describes."
     model = ModelConfig(**shape_of(cfg), max_positions=cfg.max_position_embeddings)
     made = tower_configs(model, cfg.vocab_size, cfg.pad_token_id)[1].to_dict()
-    odd = [(k, v) for k,v in cfg.to_dict().items() if not _free.search(k) and made.get(k)!=v]
-    k,v = odd[0] if odd else ('', None)
-    if k: raise ValueError(f"start={source!r}: {k}={v!r:.99} is nothing that a run of the family "
-        f"{layouts[cfg.model_type].family!r} computes, which has {made.get(k)!r:.99}: choose another start=")
+    odd = [k for k,v in cfg.to_dict().items() if not _free.search(k) and made.get(k)!=v]
+    if odd: raise ValueError(f"start={source!r}: {_difference(odd[0], cfg.to_dict()[odd[0]], made.get(odd[0]))} in a run of the family "
+        f"{layouts[cfg.model_type].family!r}: choose another start=")
+
+# %% ../../../nbs/lab/start/01_layouts.ipynb #7c547cc9
+def _pad_id(values, source):
+    pad = values['pad_token_id']
+    if type(pad) is int and 0<=pad<2**20: return pad
+    raise ValueError(f"{source}: pad_token_id={pad!r:.40} must be an id: positions are counted from it")
 
 def start_config(
     folder:Path, # Hugging Face folder
@@ -106,6 +122,7 @@ def start_config(
         cfg = family_named(kind).config(values, source)
         _check_described(cfg, source)
         return cfg,layout
+    if layout.skipped: layout = replace(layout, skipped=_pad_id(all_values, source)+1)
     asked = {**all_values, **{k:all_values[v] for k,v in layout.settings.items()}}
     asked.setdefault('embedding_size', asked['hidden_size'])
     asked |= dict(type_vocab_size=2, max_position_embeddings=asked['max_position_embeddings']-layout.skipped)
@@ -138,17 +155,26 @@ def read_pickle(
 ) -> dict: # tensors by name, in single precision
     "The tensors of a pickle that holds nothing else."
     try: found = torch.load(path, map_location='cpu', weights_only=True)
-    except (OSError,RuntimeError,ValueError,UnpicklingError,EOFError,KeyError) as e:
-        why = f'{type(e).__name__}: {str(e).splitlines()[0][:80]}' if str(e) else type(e).__name__
-        raise ValueError(f"{path}: the weights cannot be loaded ({why}). Fetch or make the file again.") from None
-    named = isinstance(found, dict) and all(isinstance(k, str) and isinstance(v, torch.Tensor) for k,v in found.items())
-    if not named: raise ValueError(f"{path} holds something else than weights by name: save the model with save_pretrained")
-    vast = [k for k,v in found.items() if v.layout!=torch.strided or v.numel()*v.element_size()>path.stat().st_size]
-    if vast: raise ValueError(f"{path}: {vast[0]} claims more numbers than the file has. Fetch or make the file again.")
+    except UnpicklingError as e: raise ValueError(f"{path} is no file of tensors alone, and nothing else is opened: load the model where that is "
+        "safe, save it with save_pretrained, and pass the folder") from e
+    except Exception as e: # a damaged file fails in any way
+        raise ValueError(f"{path}: the weights cannot be loaded ({type(e).__name__}: {str(e)[:80]}). Fetch or make the file again.") from e
+    if not (isinstance(found, dict) and all(isinstance(k, str) and _is_plain(v) for k,v in found.items())):
+        raise ValueError(f"{path} holds something else than weights by name: save the model with save_pretrained")
+    if sum(v.numel()*v.element_size() for v in found.values())>3*path.stat().st_size: # a table that is tied is counted twice
+        raise ValueError(f"{path} claims more numbers than the file has. Fetch or make the file again.")
     return check_weights(found, path)
 
-def weights_file(folder:Path) -> Path: # of a Hugging Face folder
-    return next((folder/f for f in ('model.safetensors','pytorch_model.bin') if (folder/f).is_file()), folder/'model.safetensors')
+def _is_plain(v): return isinstance(v, torch.Tensor) and v.layout==torch.strided and v.device.type=='cpu' and not (v.is_nested or v.is_quantized)
+
+def weights_file(
+    folder:Path, # Hugging Face folder
+) -> Path:
+    "The file with the weights of a folder."
+    found = [folder/f for f in ('model.safetensors','pytorch_model.bin') if (folder/f).is_file()]
+    if found: return found[0]
+    why = 'its weights are in several files' if [*folder.glob('*.index.json')] else 'it has neither model.safetensors nor pytorch_model.bin'
+    raise ValueError(f"start={str(folder)!r}: {why}: load the model with transformers, and save it in one file with save_pretrained")
 
 # %% ../../../nbs/lab/start/01_layouts.ipynb #c1c58674
 def repeat_rows(
@@ -164,6 +190,32 @@ def _two_types(weights, layout, cfg, name): # in place
     if len(types)!=2: logger.info(f"start: {name} has {len(types)} token types; ELECTRA's two are {'its first' if len(types)>2 else 'equal'}")
     weights[key] = repeat_rows(types, 2)
 
+def _check_tables(weights, keys, source):
+    for k in keys:
+        if k in weights and (weights[k].dim()!=2 or not len(weights[k])): raise ValueError(f"{source}: {k} has the shape {tuple(weights[k].shape)}")
+
+# %% ../../../nbs/lab/start/01_layouts.ipynb #c94ef1d8
+_near_gelu = 'gelu','gelu_new','gelu_fast','gelu_python','gelu_pytorch_tanh'
+
+def _why_no_mlm(weights, layout, values):
+    "Why a head for masked words is not one of its family; empty if it is."
+    table,out = weights.get(layout.words),weights.get(f'{layout.out}.weight')
+    if out is not None and table is not None and not (out.shape==table.shape and out.equal(table)): return 'has an output layer of its own'
+    act = values.get(layout.settings.get('hidden_act', 'hidden_act'), 'gelu') if layout.family=='electra' else values.get('classifier_activation', 'gelu')
+    if act not in _near_gelu: return f'has the activation {act!r:.40}, not gelu'
+    return 'has a bias in its dense layer' if layout.family=='modern' and values.get('classifier_bias') else ''
+
+def _known_heads(weights, cfg, layout, folder):
+    "The heads that the family has, too; those of other tasks get names that no tower has, which says that they are left out."
+    values,rtd_class = config_values(folder),family_of(cfg).heads['rtd'].__name__
+    fills = any(k.startswith(f'{layout.out}.') for k in weights)
+    why = _why_no_mlm(weights, layout, values) if fills else ''
+    if why: logger.warning(f'start: {folder.name}: its head for masked words {why}, so it is left out')
+    judges = layout.family=='electra' or values.get('architectures')==[rtd_class] and cfg.num_labels==1
+    known = (layout.mlm if fills and not why else ())+(layout.rtd if judges else ())
+    return {k if k.startswith(known) or not k.startswith(layout.mlm+layout.rtd) else f'its {k}':v for k,v in weights.items()}
+
+# %% ../../../nbs/lab/start/01_layouts.ipynb #752795da
 def start_weights(
     folder:Path, # Hugging Face folder
 ) -> dict: # tensors in single precision, under the family's names; others under their own
@@ -171,10 +223,11 @@ def start_weights(
     (cfg,layout),path = start_config(folder),weights_file(folder)
     found = read_pickle(path) if path.suffix=='.bin' else read_weights(folder, cfg)
     weights = {electra_name(k, layout):v for k,v in found.items()}
+    places,types = layout.table('position'),layout.table('token_type')
+    _check_tables(weights, (layout.words,places,types), path)
+    weights = _known_heads(weights, cfg, layout, folder)
     if layout.family=='electra': _two_types(weights, layout, cfg, folder.name)
-    places = layout.table('position')
     if places in weights: weights[places] = weights[places][layout.skipped:]
     _check_encoder(weights, cfg, path)
-    if not weights.pop(f'{layout.out}.weight', weights[layout.words]).equal(weights[layout.words]):
-        logger.warning(f"start: {folder.name} has an output layer of its own, which is left out: the table of words takes its place")
+    weights.pop(f'{layout.out}.weight', None) # the table of words, too
     return weights

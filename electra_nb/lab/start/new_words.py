@@ -16,6 +16,7 @@ from ...text.corpus import Corpus
 from ...text.reading import read_lines
 from ...text.tokenizer import even_sample, line_encoder, load_tokenizer
 from pathlib import Path
+from string import ascii_lowercase
 from tokenizers import AddedToken
 from transformers import PreTrainedTokenizerFast
 
@@ -32,12 +33,16 @@ def grow_tokenizer(
 # %% ../../../nbs/lab/start/04_new_words.ipynb #b44a34af
 def _old_ids(ids, pieces, n_old): return [j for i in ids for j in (pieces[i-n_old] if i>=n_old else [i])]
 
-def keeps_neighbours(tok:PreTrainedTokenizerFast) -> bool: # False: blanks are parts of pieces
-    "Does an added word leave the tokens beside it as they are?"
-    word,plain = 'qzxjqv',line_encoder(tok)
-    text,pieces = f'a {word} b, {word}-b ({word})',plain([word])
-    ids, = line_encoder(grow_tokenizer(tok, [word]))([text])
-    return _old_ids(ids, pieces, len(tok))==plain([text])[0]
+_probes = [f'{letter}zxjqv' for letter in ascii_lowercase] # words that no vocabulary has
+
+def keeps_neighbours(
+    tok:PreTrainedTokenizerFast,
+    words:list=_probes, # to be added
+) -> bool: # False: blanks are parts of pieces
+    "Do added words leave the tokens beside them as they are?"
+    text,plain = ' '.join(f'a {w} b, {w}-b ({w})' for w in words),line_encoder(tok)
+    ids, = line_encoder(grow_tokenizer(tok, words))([text])
+    return _old_ids(ids, plain(words), len(tok))==plain([text])[0]
 
 # %% ../../../nbs/lab/start/04_new_words.ipynb #91b99167
 _run = regex.compile(r'\w+') # the same as in the library of Hugging Face, which Python's own `re` is not
@@ -145,10 +150,11 @@ class GrownStart(Start):
         "The tokenizer of the start, with the new words."
         source = super().own_tokenizer(asked)
         tok = load_tokenizer(source) if isinstance(source, (str,Path)) else source
-        if not keeps_neighbours(tok): raise ValueError(f"add_words= needs a WordPiece vocabulary: in that of start={self.towers.name!r} "
-            "blanks are parts of the pieces, so an added word would change the tokens beside it. Leave add_words= out")
-        texts = even_sample(corpus, 3_000_000)
+        texts,says = even_sample(corpus, 3_000_000),(f"add_words= needs a WordPiece vocabulary: in that of start={self.towers.name!r} blanks are parts "
+            "of the pieces, so an added word would change the tokens beside it. Leave add_words= out")
+        if not keeps_neighbours(tok): raise ValueError(says)
         words = best_words(tok, texts, self.asked) if isinstance(self.asked, int) else check_words(tok, self.asked)
+        if not keeps_neighbours(tok, words): raise ValueError(says)
         grown,self.n_old,self.added = grow_tokenizer(tok, words),len(tok),line_encoder(tok)(words)
         before,after = (_n_tokens(t, texts)/max(1, sum(len(t.split()) for t in texts)) for t in (tok,grown))
         self.identity['words'] = f"{len(words):,} {'word' if len(words)==1 else 'words'}, {before:.2f} → {after:.2f} tokens a word"

@@ -82,11 +82,10 @@ def find_towers(
     if not path.is_dir(): path = fetch(str(source))
     if not (path/'config.json').is_file(): return Towers(*_in_run(path), name)
     own,heads = config_values(path).get('model_type')=='electra',_heads(path)
-    if heads['rtd'] or own and not heads['mlm']: return Towers(path, _beside(path, source, 'discriminator', 'generator'), name)
-    if not own: return Towers(path, None, name) # a masked language model
+    if heads['rtd'] or not heads['mlm']: return Towers(path, _beside(path, source, 'discriminator', 'generator'), name)
     other = _beside(path, source, 'generator', 'discriminator')
     if other: return Towers(other, path, name)
-    if as_encoder: return Towers(path, None, name)
+    if as_encoder or not own: return Towers(path, None, name) # a masked language model of another kind is an encoder, too
     raise ValueError(f"start={str(source)!r} is a generator: it guesses hidden words, and no discriminator is beside it. Pass the discriminator, "
         "or as_encoder=True to take this model for the encoder")
 
