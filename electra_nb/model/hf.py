@@ -9,9 +9,8 @@ __all__ = ['quiet_hf', 'one_thread', 'folder_state', 'load_folder_state', 'save_
 # %% ../../nbs/book/19_hf.ipynb #542de1c8
 import json, os, torch
 from contextlib import contextmanager
-from ..core.messages import logger
+from ..core.messages import say_once
 from .families import families, family_named, family_of
-from functools import cache
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
@@ -155,9 +154,6 @@ def _unexpected(model, info):
     parts = tuple(name for name,_ in model.base_model.named_children())
     return unused,[k for k in extra if k not in unused and (heads_too or k.startswith(parts))]
 
-@cache
-def _say_once(words): logger.info(words)
-
 def _weights_problem(model, info):
     "What is wrong with the weights of a model that was loaded; None: nothing."
     _,extra = _unexpected(model, info)
@@ -220,7 +216,7 @@ def load_tower(
     problem = _weights_problem(model, info)
     if problem: raise ValueError(f"{path}{problem}")
     unused,_ = _unexpected(model, info)
-    if unused: _say_once(f"{path}: left out {', '.join(unused)}, which a model of this shape does not use")
+    if unused: say_once(f"{path}: left out {', '.join(unused)}, which a model of this shape does not use")
     return model
 
 # %% ../../nbs/book/19_hf.ipynb #85097069

@@ -9,11 +9,12 @@ __all__ = ['n_numbers', 'text_pieces', 'PairFeatures', 'each_alone', 'PairHead',
 # %% ../../../nbs/lab/pairs/01_apart.ipynb #5de74262
 import numpy as np, re, torch
 from dataclasses import dataclass
+from ...core.messages import say_once
 from ...glue.classify import Classify, ClassifyConfig
 from ...glue.features import Features
 from ...glue.head import Classifier, dense, encode_rows, mean_pool
 from ...glue.twin import encoder_alone, load_head, save_head
-from ..tags.wide import loud, say_once, wide_lines
+from ..tags.wide import loud, wide_lines
 from ...text.batches import token_positions
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence

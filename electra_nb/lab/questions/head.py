@@ -10,10 +10,9 @@ __all__ = ['heads', 'Beam', 'HeadConfig', 'HeadChoice', 'EndGivenStart', 'Answer
 import torch, torch.nn.functional as F
 from collections import namedtuple
 from dataclasses import dataclass
-from ...core.messages import logger
+from ...core.messages import say_once
 from ...glue.head import dense, encode_rows
 from ...glue.twin import as_hf, encoder_alone
-from functools import cache
 from torch import Tensor, nn
 from transformers import ElectraModel, PreTrainedModel
 
@@ -169,12 +168,9 @@ def folder_twin(
 ) -> PreTrainedModel: # the class for answers, or the encoder alone
     "What a folder for transformers can hold of a model."
     if model.head.cfg==heads['plain']: return plain_twin(model)
-    _say_once("transformers has no class with this head, so its Auto classes refuse the folder of this model: Study.predict reads it. "
+    say_once("transformers has no class with this head, so its Auto classes refuse the folder of this model: Study.predict reads it. "
         "Fine-tune with head='plain' for a folder that they open")
     return encoder_alone(model.electra, 'answers')
-
-@cache
-def _say_once(sentence): logger.info(sentence)
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #067f0b3a
 def reader_lines(

@@ -4,17 +4,17 @@
 
 # %% auto #0
 __all__ = ['n_rows', 'loudness', 'sums', 'maxima', 'walk', 'chain_losses', 'best_with_each', 'word_shape', 'seen_rows',
-           'WideFeatures', 'loud', 'WideHead', 'WideTagger', 'ChainLoss', 'chain_loss', 'say_once', 'wide_folder',
-           'refuse_twin', 'wide_lines']
+           'WideFeatures', 'loud', 'WideHead', 'WideTagger', 'ChainLoss', 'chain_loss', 'wide_folder', 'refuse_twin',
+           'wide_lines']
 
 # %% ../../../nbs/lab/tags/04_wide.ipynb #c93f78ce
 import numpy as np, re, torch
 from collections.abc import Callable
-from ...core.messages import logger
+from ...core.messages import say_once
 from ...glue.head import dense, encode_rows
 from ...glue.twin import encoder_alone
 from .tagger import TagFeatures, TagLoss
-from functools import cache, lru_cache
+from functools import lru_cache
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
@@ -164,9 +164,6 @@ def chain_loss(own) -> ChainLoss: # `own` is a `TagConfig`
         if getattr(own, k): raise ValueError(f"{k} would have no effect on the wide head: pass tag_head='linear' with it")
     say_once("tags: the wide head, with affixes, shapes, neighbours and a CRF; tag_head='linear' is that of the paper's code")
     return ChainLoss()
-
-@cache
-def say_once(sentence): logger.info(sentence)
 
 # %% ../../../nbs/lab/tags/04_wide.ipynb #1bd7ea66
 def wide_folder(model:WideTagger) -> PreTrainedModel:
