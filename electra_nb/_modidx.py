@@ -3691,6 +3691,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                    'electra_nb.recipe.Recipe.without': ('book/recipe.html#recipe.without', 'electra_nb/recipe.py'),
                                    'electra_nb.recipe.all_defaults': ('book/recipe.html#all_defaults', 'electra_nb/recipe.py'),
                                    'electra_nb.recipe.all_leaves': ('book/recipe.html#all_leaves', 'electra_nb/recipe.py'),
+                                   'electra_nb.recipe.check_embeddings': ('book/recipe.html#check_embeddings', 'electra_nb/recipe.py'),
                                    'electra_nb.recipe.check_recipe': ('book/recipe.html#check_recipe', 'electra_nb/recipe.py'),
                                    'electra_nb.recipe.check_tied': ('book/recipe.html#check_tied', 'electra_nb/recipe.py'),
                                    'electra_nb.recipe.group_titles': ('book/recipe.html#group_titles', 'electra_nb/recipe.py'),

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['recipes', 'own_sizes', 'generator_shape', 'Recipe', 'with_objective', 'all_leaves', 'all_defaults', 'check_recipe',
-           'check_tied', 'make_recipe', 'settings_for', 'recipe_from_file', 'stored_recipe', 'recipe_docs',
-           'list_options', 'group_titles']
+           'check_tied', 'check_embeddings', 'make_recipe', 'settings_for', 'recipe_from_file', 'stored_recipe',
+           'recipe_docs', 'list_options', 'group_titles']
 
 # %% ../nbs/book/38_recipe.ipynb #bc24dfb4
 import inspect, json
@@ -102,6 +102,16 @@ def check_tied(
     raise ValueError(f"{', '.join(idle)} would have no effect: with tie='all' the generator is the discriminator's encoder with another "
         "head; leave it out, or pass tie='embeddings'")
 
+# %% ../nbs/book/38_recipe.ipynb #14394792
+def check_embeddings(
+    recipe:Recipe,
+    usual:Recipe, # before settings were changed
+) -> None:
+    "Refuse a width of the embeddings where they are as wide as the layers."
+    own,family = recipe.model.embedding_size,recipe.model.family
+    if own==usual.model.embedding_size or hasattr(tower_configs(recipe.model, 100)[1], 'embedding_size'): return
+    raise ValueError(f"embedding_size={own} would have no effect: in the family {family!r} embeddings are as wide as the layers; leave it out")
+
 # %% ../nbs/book/38_recipe.ipynb #5c5c5672
 def make_recipe(
     size:str='tiny', # a key of `recipes`
@@ -121,6 +131,7 @@ def make_recipe(
     if 'mask_prob' in given: given.setdefault('final_mask_prob', None)
     recipe = change(base, **given)
     check_tied(recipe, base)
+    check_embeddings(recipe, base)
     return check_recipe(recipe)
 
 # %% ../nbs/book/38_recipe.ipynb #f81b127f
