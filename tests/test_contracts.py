@@ -2,7 +2,8 @@
 import pytest, re, torch
 import electra_nb.lab.register # puts the lab's rows into the tables
 from dataclasses import fields
-from electra_nb.model.families import families, family_of, mlm_logits, rtd_logits
+from electra_nb.model.families import families, family_of
+from electra_nb.model.forward import at_slots
 from electra_nb.model.towers import ModelConfig, get_models, tower_configs
 from electra_nb.objectives.contract import Evaluate, Objective, Panel
 from electra_nb.objectives.table import objectives
@@ -78,11 +79,12 @@ def test_forward(name):
     types,at = torch.zeros_like(ids),torch.tensor([[1,2],[3,4]])
     other = ids.masked_fill(~mask, 7)
     for tower in (gen,disc): tower.eval()
+    def rtd(x): return family.rtd_head(disc, family.forward(disc.base_model, x, mask, types))
+    def mlm(x): return family.mlm_head(gen, at_slots(family.forward(gen.base_model, x, mask, types), at))
     with torch.no_grad():
-        for f in (lambda x: family.forward(disc.base_model, x, mask, types)[mask], lambda x: rtd_logits(disc, x, mask, types)[mask],
-            lambda x: mlm_logits(gen, x, at, mask, types)): torch.testing.assert_close(f(ids), f(other))
+        for f in (lambda x: family.forward(disc.base_model, x, mask, types)[mask], lambda x: rtd(x)[mask], mlm): torch.testing.assert_close(f(ids), f(other))
         assert family.forward(disc.base_model, ids, mask, types).shape==(2,8,32)
-        assert mlm_logits(gen, ids, at, mask, types).shape==(2,2,300)
+        assert mlm(ids).shape==(2,2,300) and rtd(ids).shape==(2,8)
         states = family.forward(disc.base_model, ids, mask, types, output_hidden_states=True)
     assert len(states)==1+tower_configs(shape, 300)[1].num_hidden_layers and family_of(disc) is families[disc.config.model_type]
 

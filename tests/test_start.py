@@ -196,7 +196,7 @@ def test_hostile_pickles(bert, tmp_path):
         with pytest.raises(ValueError, match=says): Start(folder)
     for data in (b'', b'\x80', b'\x80\x02K'):
         (folder/'pytorch_model.bin').write_bytes(data)
-        with pytest.raises(ValueError, match='cannot be loaded|no file of tensors'): Start(folder)
+        with pytest.raises(ValueError, match='nothing else is opened'): Start(folder)
 
 def test_tables_of_odd_shapes(bert, tmp_path):
     "A table without rows, or without columns, is named."

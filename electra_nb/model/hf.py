@@ -198,7 +198,6 @@ def read_weights(
     except (OSError,SafetensorError) as e:
         why = f"{type(e).__name__}: {str(e).splitlines()[0]}"
         raise ValueError(f"{path}: the weights cannot be loaded ({why}). Fetch or make the file again.") from e
-    _check_types(path)
     return check_weights(weights, path)
 
 # %% ../../nbs/book/19_hf.ipynb #3b80ce74

@@ -51,8 +51,8 @@ _kinds = dict(full_attention=('global_rope_theta',160_000.), sliding_attention=(
 def _base(values, kind, source):
     "The base of the rotary positions in layers of a kind."
     name,usual = _kinds[kind]
-    if values.get('rope_scaling') is not None: raise ValueError(f"{source}: rope_scaling={values['rope_scaling']!r:.60} is nothing that this family computes")
-    rope = values.get('rope_parameters')
+    rope,scaling = values.get('rope_parameters'),values.get('rope_scaling')
+    if scaling is not None: raise ValueError(f"{source}: rope_scaling={scaling!r:.60} is nothing that this family computes")
     own = rope.get(kind) if isinstance(rope, dict) else None
     own = own if isinstance(own, dict) else {}
     base = own.get('rope_theta', values.get(name, usual))

@@ -81,7 +81,9 @@ def find_towers(
     if converted: return Towers(*_in_run(converted), name if path.is_dir() else path.name)
     if not path.is_dir(): path = fetch(str(source))
     if not (path/'config.json').is_file(): return Towers(*_in_run(path), name)
-    own,heads = config_values(path).get('model_type')=='electra',_heads(path)
+    own = config_values(path).get('model_type')=='electra'
+    if not (own or re.search('generator|discriminator', path.name)): return Towers(path, None, name) # nothing to look for beside it
+    heads = _heads(path)
     if heads['rtd'] or not heads['mlm']: return Towers(path, _beside(path, source, 'discriminator', 'generator'), name)
     other = _beside(path, source, 'generator', 'discriminator')
     if other: return Towers(other, path, name)
