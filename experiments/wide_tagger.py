@@ -4,8 +4,9 @@
 
 TAGGING has chunk/, ner-es/ and pos-en/. Training rows are the first ones of a file. `test` are those of tags_and_questions.py
 (the first 1,000 sentences of the test file; for parts of speech those after the 1,500th), `dev` others, by which rate and
-passes are chosen (--rows dev --set lr=2e-3 epochs=20). Heads: `linear`, `wide`, `no_affixes` and `no_crf`, which are `wide`
-with a table or links that stay zero. Lines that OUT has already are left out, so the same command goes on where it was stopped.
+passes are chosen (--rows dev --set lr=2e-3 epochs=20). Heads: `linear` and `wide`; for `wide` also the scores of its CRF alone
+(share 0) and with all that the encoder says (share 1). In the results, `table` and `no_affixes` are heads of before: a table of
+affixes that is learned together with the encoder. Lines that OUT has already are left out, so the same command goes on.
 """
 import argparse, json, time, torch
 import electra_nb.lab.register, electra_nb.lab.kinds # as `finetune` has them
@@ -13,11 +14,15 @@ from electra_nb.glue.encoders import encoder_tokenizer, load_encoder, random_enc
 from electra_nb.glue.kinds import kind_of
 from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, task_features, task_learner
 from electra_nb.glue.tables import from_memory
+from electra_nb.lab.tags.clusters import word_clusters
 from electra_nb.lab.tags.tasks import own_tag_task
+from electra_nb.lab.tags import wide
+from electra_nb.lab.tags.wide import counted
 from electra_nb.training.folder import versions
 from functools import cache
 from paper_tables import add_line
 from pathlib import Path
+from rivals import wikipedia
 from tags_and_questions import known_only, sentences
 
 def table(found, at, name):
@@ -30,7 +35,7 @@ def table(found, at, name):
 def task(tagging, name, rows, n_known=200):
     "Training rows, and those that are scored: without kinds of tags that the first `n_known` sentences lack."
     kind,n = name.split('_')
-    at = 3 if kind=='pos' else -1
+    at,n = 3 if kind=='pos' else -1,int(n)
     if kind=='pos':
         train = sentences(tagging/'pos-en/dev.conllu.xz')
         scored = dict(test=train[1500:], dev=train[1200:1500])[rows]
@@ -39,26 +44,42 @@ def task(tagging, name, rows, n_known=200):
         train = sentences(tagging/folder/'train.txt.xz')
         test = dict(chunk='chunk/test.txt.xz', ner='ner-es/testb.txt.xz')[kind]
         scored = sentences(tagging/test)[:1000] if rows=='test' else train[-1000:]
-    tables = [table(o, at, name) for o in (train[:int(n)],known_only(scored, train[:n_known], at))]
+    tables = [table(o, at, name) for o in (train[:n],known_only(scored, train[:n_known], at))]
     return own_tag_task(*tables, name=name)
 
-def freeze(*weights):
-    for w in weights: w.requires_grad_(False)
+@cache
+def wide_features(run, tagging, name, rows):
+    "What the wide head reads and counts, with clusters of the words of Wikipedia and of the training rows, as its rival has them."
+    data,tok = task(tagging, name, rows),encoder_tokenizer(run)
+    feats = task_features(data, tok, finetune_config(load_encoder(run).config, 'tag', tag_head='wide'), ['train','dev'])
+    train,labels = feats['train'],data.task.labels
+    clusters = word_clusters([*wikipedia(tagging.parent),*([w.lower() for w in ws] for ws in train.words)])
+    train.counted = counted(train.words, [[labels[t] for t in ts] for ts in train.targets], labels, clusters)
+    return feats
+
+def share_scores(learn, kind, rows):
+    "The metric of the CRF alone, and with all that the encoder says."
+    share,found = wide.share,{}
+    try:
+        for wide.share in (0.,1.): found[wide.share] = round(next(iter(kind.score(rows, dev_predictions(learn)[1]).values())), 2)
+    finally: wide.share = share
+    return found
 
 def tune(run, tagging, name, rows, start, head, seed, **options):
     "The score of a fine-tuning, and its seconds."
     data,began = task(tagging, name, rows),time.process_time()
     torch.manual_seed(seed)
     shape = load_encoder(run).config
-    cfg = finetune_config(shape, 'tag', threads=1, tag_head='linear' if head=='linear' else 'wide', **options)
+    cfg = finetune_config(shape, 'tag', threads=1, tag_head=head, **options)
     encoder = random_encoder(run) if start=='random' else restart_layers(load_encoder(run), run, cfg.reinit_layers)
-    learn = task_learner(data, task_features(data, encoder_tokenizer(run), cfg), encoder, cfg, seed)
-    if head=='no_affixes': freeze(learn.model.head.seen.weight)
-    if head=='no_crf': freeze(learn.model.head.links)
+    if head=='wide': feats = wide_features(run, tagging, name, rows)
+    else: feats = task_features(data, encoder_tokenizer(run), cfg, ['train','dev'])
+    learn = task_learner(data, feats, encoder, cfg, seed)
     fitted = fit_task(learn, cfg)
     kind,split = kind_of(data.task),data.splits['dev']
     scores = {k:round(v, 2) for k,v in kind.score(split, dev_predictions(learn)[1]).items()}
-    return dict(scores, steps=fitted['steps'], train_seconds=fitted['seconds'], cpu_seconds=round(time.process_time()-began, 1))
+    more = dict(shares=share_scores(learn, kind, split)) if head=='wide' else {}
+    return dict(scores, **more, steps=fitted['steps'], train_seconds=fitted['seconds'], cpu_seconds=round(time.process_time()-began, 1))
 
 def number(text):
     key,_,value = text.partition('=')

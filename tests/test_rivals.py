@@ -39,7 +39,7 @@ def test_every_rival_is_named():
 
 def test_nothing_heavy_at_import():
     "The package of rivals loads CRFsuite and scikit-learn's texts and models only where they are used."
-    code = "import sys, electra_nb.lab.rivals.tfidf, electra_nb.lab.rivals.crf; print([m for m in ('pycrfsuite','sklearn.feature_extraction.text','sklearn.linear_model','sklearn.cluster') if m in sys.modules])"
+    code = "import sys, electra_nb.lab.rivals.tfidf, electra_nb.lab.rivals.crf, electra_nb.lab.tags.crf; print([m for m in ('pycrfsuite','sklearn.feature_extraction.text','sklearn.linear_model','sklearn.cluster') if m in sys.modules])"
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
     assert done.returncode==0 and done.stdout.strip()=='[]', done.stdout+done.stderr
 
@@ -92,7 +92,7 @@ def test_command_has_it():
 def test_crf_suite():
     "The same tags as sklearn-crfsuite, where that is installed, with the same features and settings."
     other = pytest.importorskip('sklearn_crfsuite')
-    from electra_nb.lab.rivals.crf import crf_tagger, settings, word_features
+    from electra_nb.lab.tags.crf import crf_tagger, settings, word_features
     rng = np.random.default_rng(1)
     made = [rng.choice(list('abcAB'), 5).tolist() for _ in range(60)]
     tags = [[w.lower() if i%2 else 'x' for i,w in enumerate(s)] for s in made]

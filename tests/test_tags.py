@@ -1,6 +1,7 @@
 "The wide tagger: its folder, its card, its settings, and that it learns what the linear head cannot."
-import pytest, torch
+import numpy as np, pytest, shutil, torch
 
+from electra_nb import finetune, predict, pretrain
 from electra_nb.glue.kinds import kind_of
 from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, flat_settings, task_features, task_learner
 from electra_nb.glue.tables import from_memory
@@ -56,3 +57,25 @@ def test_class_weights_are_refused():
     encoder = get_models(sizes['tiny'], len(tok))[1].electra
     cfg = finetune_config(encoder.config, 'tag', class_weights='balanced')
     with pytest.raises(ValueError, match="pass tag_head='linear'"): task_learner(data, task_features(data, tok, cfg), encoder, cfg)
+
+said = [f'{a} {b}.' for a in ('Fish swim','Boats leave','Rome sleeps','Kim sees boats','Old boats rot') for b in ('today','at noon','in spring','by night')]
+
+def test_run_with_text(tmp_path, monkeypatch, capfd):
+    "A tagger of a run knows clusters of its text, in one process or two; its folder needs neither the run nor its text, and the learner goes on with it."
+    monkeypatch.chdir(tmp_path)
+    (tmp_path/'text.txt').write_text('\n'.join(said*20))
+    pretrain(corpus='text.txt', steps=2, out='run', cache='cache', device='cpu', vocab_size=200)
+    monkeypatch.setenv('ELECTRA_NB_CACHE', str(tmp_path/'cache'))
+    call = dict(data=from_memory(cased(8), 'names').columns, test=from_memory(cased(1), 'test').columns, name='names', valid=.3, epochs=2, device='cpu', rivals=False)
+    study = finetune('run', runs=2, out='one', **call)
+    assert 'the neighbours of words are counted' in capfd.readouterr().out
+    both = finetune('run', runs=2, out='two', at_once=2, **call)
+    for a,b in zip(study.lines, sorted(both.lines, key=lambda r: r['seed'])): assert (a['seed'], a['scores'])==(b['seed'], b['scores'])
+    sentences = [['Fish','see','Boats'],['boats']]
+    before = study.predict(sentences)
+    learn = study.learner()
+    assert torch.equal(learn.model.head.keys, kind_of(study.data['names'].task).load(study.models()[0]).head.keys)
+    shutil.rmtree('run')
+    shutil.rmtree('cache')
+    after = predict(str(study.models()[0]), sentences)
+    assert [t for ts in after.tag for t in ts]==[*before.tag] and np.allclose(np.concatenate([*after.probability]), before.probability)

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['FinetuneConfig', 'encoder_settings', 'setting_names', 'check_settings', 'finetune_config', 'own_settings',
            'flat_settings', 'settings_from', 'layer_groups', 'layer_factors', 'task_features', 'SumLoss', 'SparseNorm',
-           'set_dropout', 'TaskLearner', 'task_loaders', 'training_args', 'task_learner', 'WatchLoss', 'SkipValidation',
-           'train_steps', 'n_task_steps', 'calibrate', 'fit_task', 'dev_predictions']
+           'set_dropout', 'TaskLearner', 'task_loaders', 'count_rows', 'CountRows', 'training_args', 'task_learner',
+           'WatchLoss', 'SkipValidation', 'train_steps', 'n_task_steps', 'calibrate', 'fit_task', 'dev_predictions']
 
 # %% ../../nbs/book/49_learner.ipynb #e100c081
 import time, torch
@@ -222,6 +222,15 @@ def task_loaders(data:TaskData, feats:dict, cfg:FinetuneConfig, seed:int, device
     train.kind = dev.kind = kind_of(data.task)
     return DataLoaders(train, dev, device=device)
 
+# %% ../../nbs/book/49_learner.ipynb #908bb788
+def count_rows(learn:Learner) -> None:
+    "Let a model count the training rows, if it does."
+    if hasattr(learn.model, 'count_rows'): learn.model.count_rows(learn.dls.train.examples)
+
+class CountRows(Callback):
+    "Count before the first batch."
+    def before_fit(self): count_rows(self.learn)
+
 # %% ../../nbs/book/49_learner.ipynb #7f9aab60
 def training_args(
     cfg:FinetuneConfig, # settings
@@ -229,7 +238,7 @@ def training_args(
 ) -> dict: # arguments of fastai's `Learner`
     "Optimizer and callbacks of a fine-tuning."
     clip = (SparseNorm if cfg.sparse_norm else ClipGrads)(cfg.clip)
-    cbs = [Steps(),clip,LossesToHost(),*([SumLoss()] if cfg.sum_loss else []),*precision_cbs(cfg.precision, device)]
+    cbs = [Steps(),clip,LossesToHost(),CountRows(),*([SumLoss()] if cfg.sum_loss else []),*precision_cbs(cfg.precision, device)]
     return dict(opt_func=partial(make_opt, cfg=cfg), splitter=layer_groups, lr=cfg.lr, wd_bn_bias=True, cbs=cbs)
 
 # %% ../../nbs/book/49_learner.ipynb #2c3e598b

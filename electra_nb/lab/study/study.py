@@ -316,7 +316,7 @@ def learner(self:Study,
     model = kind_of(data.task).load(folder, cfg.dropout, cfg.attention_dropout)
     with quiet_hf(): tok = encoder_tokenizer(folder) # as in `predict_rows`
     learn = task_learner(data, task_features(data, tok, cfg), model.electra, cfg, device=self.device)
-    learn.model.head.load_state_dict(model.head.state_dict())
+    learn.model.head = model.head.to(self.device)
     return learn
 
 # %% ../../../nbs/lab/study/04_study.ipynb #920e683b

@@ -8,7 +8,7 @@ __all__ = ['JointDL', 'JointModel', 'fit_together', 'check_together', 'run_toget
 # %% ../../../nbs/lab/study/06_together.ipynb #d4393cdc
 import numpy as np
 from ...core.messages import quiet
-from ...glue.learner import n_task_steps, task_learner, train_steps, training_args, FinetuneConfig
+from ...glue.learner import count_rows, n_task_steps, task_learner, train_steps, training_args, FinetuneConfig
 from .folder import check_rows, read_ledger
 from .runs import Job, StudyConfig, extra_rows, keep_run, ledger_line, make_work, starting_encoder
 from ...training.device import SmoothLoss, CachedDispatchLearner
@@ -52,6 +52,7 @@ def fit_together(learners:list, cfg:FinetuneConfig, seed:int=0, bar:str='') -> d
     model,dl = JointModel([l.model for l in learners], [l.loss_func for l in learners]),JointDL(dls, steps, seed)
     learn = CachedDispatchLearner(DataLoaders(dl, dl, device=dl.device), model, loss_func=model.loss, **training_args(cfg, dl.device))
     learn.recorder.smooth_loss = SmoothLoss()
+    for own in learners: count_rows(own)
     fitted = train_steps(learn, cfg, steps, bar)
     for own in dls: own.n_batches = own.per_pass
     return fitted

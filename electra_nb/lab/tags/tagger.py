@@ -25,7 +25,7 @@ from transformers import ElectraModel, PreTrainedModel, PreTrainedTokenizerFast
 class TagConfig(LabelConfig):
     "How tagged sentences are read."
     word_types:int=1 # token type of all tokens of a sentence with tags: 1 (original code), or 0 as usual
-    tag_head:str='linear' # for tags: 'linear', one layer on the first piece (original code), or 'wide' with affixes, shape and a CRF
+    tag_head:str='linear' # for tags: 'linear', one layer on the first piece (original code), or 'wide', which adds the encoder to a CRF
     ranges = dict(LabelConfig.ranges, word_types=(0,1), tag_head=('linear','wide'))
     narrow = dict(tag_head='wide') # in encoders narrower than those of the paper
 
