@@ -17,7 +17,6 @@ from electra_nb.glue.tables import from_memory
 from electra_nb.lab.tags.clusters import word_clusters
 from electra_nb.lab.tags.tasks import own_tag_task
 from electra_nb.lab.tags import wide
-from electra_nb.lab.tags.wide import counted
 from electra_nb.training.folder import versions
 from functools import cache
 from paper_tables import add_line
@@ -54,7 +53,7 @@ def wide_features(run, tagging, name, rows):
     feats = task_features(data, tok, finetune_config(load_encoder(run).config, 'tag', tag_head='wide'), ['train','dev'])
     train,labels = feats['train'],data.task.labels
     clusters = word_clusters([*wikipedia(tagging.parent),*([w.lower() for w in ws] for ws in train.words)])
-    train.counted = counted(train.words, [[labels[t] for t in ts] for ts in train.targets], labels, clusters)
+    train.counted = wide.train_crfs(train.words, [[labels[t] for t in ts] for ts in train.targets], labels, clusters)
     return feats
 
 def share_scores(learn, kind, rows):

@@ -39,7 +39,7 @@ def test_every_rival_is_named():
 
 def test_nothing_heavy_at_import():
     "The package of rivals loads CRFsuite and scikit-learn's texts and models only where they are used."
-    code = "import sys, electra_nb.lab.rivals.tfidf, electra_nb.lab.rivals.crf, electra_nb.lab.tags.crf; print([m for m in ('pycrfsuite','sklearn.feature_extraction.text','sklearn.linear_model','sklearn.cluster') if m in sys.modules])"
+    code = "import sys, electra_nb.lab.rivals.tfidf, electra_nb.lab.rivals.taggers, electra_nb.lab.tags.crf; print([m for m in ('pycrfsuite','sklearn.feature_extraction.text','sklearn.linear_model','sklearn.cluster') if m in sys.modules])"
     done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
     assert done.returncode==0 and done.stdout.strip()=='[]', done.stdout+done.stderr
 

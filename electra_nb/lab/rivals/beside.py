@@ -13,7 +13,7 @@ from ...core.messages import duration, logger
 from ...glue.kinds import kind_of
 from ...glue.tasks import TaskData
 from ..tags.clusters import run_sentences
-from .crf import fit_clustered, fit_commonest, fit_crf
+from .taggers import fit_clustered, fit_commonest, fit_crf
 from .tfidf import fit_majority, fit_tfidf
 from ..study.folder import append_line, check_rows, read_ledger
 from ..study.runs import extra_rows, scored_line, StudyConfig
