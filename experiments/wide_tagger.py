@@ -8,12 +8,13 @@ passes are chosen (--rows dev --set lr=2e-3 epochs=20). Heads: `linear` and `wid
 (share 0) and with all that the encoder says (share 1). In the results, `table` and `no_affixes` are heads of before: a table of
 affixes that is learned together with the encoder. Lines that OUT has already are left out, so the same command goes on.
 """
-import argparse, json, time, torch
+import argparse, json, numpy as np, time, torch
 import electra_nb.lab.register, electra_nb.lab.kinds # as `finetune` has them
 from electra_nb.glue.encoders import encoder_tokenizer, load_encoder, random_encoder, restart_layers
 from electra_nb.glue.kinds import kind_of
 from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, task_features, task_learner
 from electra_nb.glue.tables import from_memory
+from electra_nb.lab.study.statistics import mean_test, Sample
 from electra_nb.lab.tags.clusters import word_clusters
 from electra_nb.lab.tags.tasks import own_tag_task
 from electra_nb.lab.tags import wide
@@ -64,9 +65,9 @@ def share_scores(learn, kind, rows):
     finally: wide.share = share
     return found
 
-def tune(run, tagging, name, rows, start, head, seed, **options):
-    "The score of a fine-tuning, and its seconds."
-    data,began = task(tagging, name, rows),time.process_time()
+def trained(run, tagging, name, rows, start, head, seed, **options):
+    "A fine-tuned learner, its task, and what `fit_task` says."
+    data = task(tagging, name, rows)
     torch.manual_seed(seed)
     shape = load_encoder(run).config
     cfg = finetune_config(shape, 'tag', threads=1, tag_head=head, **options)
@@ -74,11 +75,32 @@ def tune(run, tagging, name, rows, start, head, seed, **options):
     if head=='wide': feats = wide_features(run, tagging, name, rows)
     else: feats = task_features(data, encoder_tokenizer(run), cfg, ['train','dev'])
     learn = task_learner(data, feats, encoder, cfg, seed)
-    fitted = fit_task(learn, cfg)
+    return learn,data,fit_task(learn, cfg)
+
+def tune(*args, **options):
+    "The score of a fine-tuning, and its seconds; parameters as for `trained`."
+    began = time.process_time()
+    learn,data,fitted = trained(*args, **options)
     kind,split = kind_of(data.task),data.splits['dev']
     scores = {k:round(v, 2) for k,v in kind.score(split, dev_predictions(learn)[1]).items()}
-    more = dict(shares=share_scores(learn, kind, split)) if head=='wide' else {}
+    more = dict(shares=share_scores(learn, kind, split)) if hasattr(learn.model.head, 'keys') else {}
     return dict(scores, **more, steps=fitted['steps'], train_seconds=fitted['seconds'], cpu_seconds=round(time.process_time()-began, 1))
+
+def interval(run, tagging, name, start, seeds):
+    "What the encoder adds to the CRF in the wide head on the test rows, over rows and seeds."
+    def sample(tables):
+        tables = np.stack(tables) # (seeds, rows, 2)
+        left_out = tables.sum(1, keepdims=True)-tables
+        return Sample(*(100*(t[...,0]/t[...,1]).T for t in (tables.sum(1),left_out)))
+    def sums(learn, data):
+        kind,rows = kind_of(data.task),data.splits['dev']
+        return kind.sums(data.task.metrics[0], rows.tags, [*map(kind.words_of, dev_predictions(learn)[1])])
+    runs = [trained(run, tagging, name, 'test', start, 'wide', seed)[:2] for seed in seeds]
+    tables,share,wide.share = [sums(*r) for r in runs],wide.share,0.
+    try: crf = sums(*runs[0])
+    finally: wide.share = share
+    ours,rival = sample(tables),sample([crf]*len(runs))
+    return dict(scores=ours.scores.round(2).tolist(), crf=round(float(rival.scores[0]), 2), **mean_test(ours, rival))
 
 def number(text):
     key,_,value = text.partition('=')
@@ -92,14 +114,18 @@ if __name__=='__main__':
     ask.add_argument('--starts', nargs='+', default=['tiny','random'])
     ask.add_argument('--heads', nargs='+', default=['linear','wide'])
     ask.add_argument('--seeds', nargs='+', type=int, default=[0,1,2])
+    ask.add_argument('--size', default='tiny', help='size of the run, for the lines')
+    ask.add_argument('--intervals', action='store_true', help='what the first of the starts adds to the CRF, with intervals, in place of scores')
     ask.add_argument('--set', nargs='*', type=number, default=[], help='settings of finetune, such as lr=2e-3')
     a = ask.parse_args()
     torch.set_num_threads(1)
     done = [json.loads(l) for l in a.out.read_text().splitlines()] if a.out.exists() else []
-    for seed in a.seeds:
+    for name in a.tasks if a.intervals else ():
+        add_line(a.out, dict(task=name, size=a.size, **interval(a.run, a.tagging, name, a.starts[0], a.seeds)))
+    for seed in () if a.intervals else a.seeds:
         for name in a.tasks:
             for start in a.starts:
                 for head in a.heads:
-                    line = dict(task=name, rows=a.rows, start=start, head=head, seed=seed, options=dict(a.set))
+                    line = dict(task=name, rows=a.rows, size=a.size, start=start, head=head, seed=seed, options=dict(a.set))
                     if any(line.items()<=r.items() for r in done): continue
                     add_line(a.out, dict(line, **tune(a.run, a.tagging, name, a.rows, start, head, seed, **dict(a.set)), versions=versions()))
