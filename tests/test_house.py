@@ -1,5 +1,5 @@
 "The package's folders and modules: who may import whom, and what is called by which name."
-import ast, subprocess, sys
+import ast, json, subprocess, sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -59,3 +59,17 @@ def test_pages_are_numbered():
     for p in nbs.rglob('[0-9]*_*.ipynb'): places[p.relative_to(nbs).parent.as_posix()].add(((module_of(p) or '').rpartition('.')[0]).replace('.', '/'))
     assert places.pop('book')<={*book,''} and places.pop('calls')<={'commands',''}
     assert all(rooms<={folder,''} for folder,rooms in places.items()), places
+
+def strings(code): return [n.value for n in ast.walk(ast.parse(code)) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+
+def test_said_once_is_forgotten_first():
+    "Pages that share a process share what `say_once` remembers, so a cell that looks for such a sentence makes it forget before."
+    said = []
+    for py in modules():
+        for n in ast.walk(ast.parse(py.read_text())):
+            if isinstance(n, ast.Call) and getattr(n.func, 'id', '')=='say_once': said += strings(ast.unparse(n))
+    assert len(said)>=5
+    cells = [''.join(c['source']) for p in (package.parent/'nbs').rglob('*.ipynb') for c in json.loads(p.read_text())['cells'] if c['cell_type']=='code']
+    looking = [c for c in cells if '.getvalue()' in c and any(len(s)>9 and s in sentence for s in strings(c) for sentence in said)]
+    assert len(looking)>=4
+    assert [c for c in looking if 'say_once.cache_clear()' not in c]==[]
