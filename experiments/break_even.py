@@ -22,7 +22,7 @@ from functools import cache, partial
 from paper_tables import add_line, bits
 from pathlib import Path
 from recipe_trials import documents, few
-from rivals import wikipedia
+from rivals import clusters_in, wikipedia
 from wide_tagger import task as tag_rows
 
 steps = 475,950,1900,3800,7600,15200 # of `tiny`, whose own number is 3800
@@ -81,7 +81,7 @@ if __name__=='__main__':
         for rival in kind_of(found.task).rivals:
             line = dict(task=task, labels=n, rival=rival)
             if not missing(**line): continue
-            answer = rivals[rival].fit(kind_of(found.task), found.splits['train'], partial(wikipedia, a.data))
+            answer = rivals[rival].fit(kind_of(found.task), found.splits['train'], partial(clusters_in, wikipedia(a.data)))
             add_line(path, dict(line, **result(found, kind_of(found.task).to_labels(answer(found.splits['dev']))), versions=versions()))
     for seed in a.seeds:
         for k in (3800,0,950,15200,1900,475,7600):

@@ -15,14 +15,13 @@ from electra_nb.glue.kinds import kind_of
 from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, task_features, task_learner
 from electra_nb.glue.tables import from_memory
 from electra_nb.lab.study.statistics import mean_test, Sample
-from electra_nb.lab.tags.clusters import word_clusters
 from electra_nb.lab.tags.tasks import own_tag_task
 from electra_nb.lab.tags import wide
 from electra_nb.training.folder import versions
 from functools import cache
 from paper_tables import add_line
 from pathlib import Path
-from rivals import wikipedia
+from rivals import clusters_in, wikipedia
 from tags_and_questions import known_only, sentences
 
 def table(found, at, name):
@@ -53,7 +52,7 @@ def wide_features(run, tagging, name, rows):
     data,tok = task(tagging, name, rows),encoder_tokenizer(run)
     feats = task_features(data, tok, finetune_config(load_encoder(run).config, 'tag', tag_head='wide'), ['train','dev'])
     train,labels = feats['train'],data.task.labels
-    clusters = word_clusters([*wikipedia(tagging.parent),*([w.lower() for w in ws] for ws in train.words)])
+    clusters = clusters_in(wikipedia(tagging.parent), train.words)
     train.counted = wide.train_crfs(train.words, [[labels[t] for t in ts] for ts in train.targets], labels, clusters)
     return feats
 

@@ -66,9 +66,10 @@ def test_run_with_text(tmp_path, monkeypatch, capfd):
     (tmp_path/'text.txt').write_text('\n'.join(said*20))
     pretrain(corpus='text.txt', steps=2, out='run', cache='cache', device='cpu', vocab_size=200)
     monkeypatch.setenv('ELECTRA_NB_CACHE', str(tmp_path/'cache'))
-    call = dict(data=from_memory(cased(8), 'names').columns, test=from_memory(cased(1), 'test').columns, name='names', valid=.3, epochs=2, device='cpu', rivals=False)
-    study = finetune('run', runs=2, out='one', **call)
-    assert 'the neighbours of words are counted' in capfd.readouterr().out
+    call = dict(data=from_memory(cased(8), 'names').columns, test=from_memory(cased(1), 'test').columns, name='names', valid=.3, epochs=2, device='cpu')
+    study = finetune('run', runs=2, out='one', rivals=True, **call)
+    assert capfd.readouterr().out.count('the neighbours of words are counted')==1 # for the rival and both runs
+    assert 'CRF with clusters' in [r['rival'] for r in study.rivals]
     both = finetune('run', runs=2, out='two', at_once=2, **call)
     for a,b in zip(study.lines, sorted(both.lines, key=lambda r: r['seed'])): assert (a['seed'], a['scores'])==(b['seed'], b['scores'])
     sentences = [['Fish','see','Boats'],['boats']]

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from ...core.messages import duration, logger
 from ...glue.kinds import kind_of
 from ...glue.tasks import TaskData
-from ..tags.clusters import run_sentences
+from ..tags.clusters import run_clusters
 from .taggers import fit_clustered, fit_commonest, fit_crf
 from .tfidf import fit_majority, fit_tfidf
 from ..study.folder import append_line, check_rows, read_ledger
 from ..study.runs import extra_rows, scored_line, StudyConfig
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 # %% ../../../nbs/lab/rivals/03_beside.ipynb #b7b754df
 @dataclass(frozen=True)
 class Rival:
     "A method without an encoder."
-    fit:Callable # (kind, training rows, function that gives the sentences of the encoder's text): function from rows to `decode`'s answers
+    fit:Callable # (kind, training rows, function from lists of words to their clusters): function from rows to `decode`'s answers
     seconds:Callable # training rows: about how long it takes
     guess:bool=False # it looks at no word around, or at none at all
 
@@ -43,11 +43,11 @@ def rival_line(
     data:TaskData,
     name:str, # key of `rivals`
     out:Path, # folder of the study
-    corpus:Callable=None, # () -> sentences of the encoder's text, as lists of words
+    clusters:Callable=None, # lists of words -> their clusters in the encoder's text
 ) -> dict: # a line of `rivals.jsonl`
     "Train a rival on the rows of a task, and score it on the same rows as an encoder."
     began,train = time.perf_counter(),data.splits['train']
-    answer = rivals[name].fit(kind_of(data.task), train, corpus)
+    answer = rivals[name].fit(kind_of(data.task), train, clusters)
     acts = {s:answer(data.splits[s]) for s in ('dev',*extra_rows(data))}
     fitted = dict(seconds=round(time.perf_counter()-began, 2), n={s:len(data.splits[s]) for s in ('train',*acts)})
     line = dict(scored_line(data, name, 0, acts, fitted, out), rival=name)
@@ -71,9 +71,8 @@ def run_rivals(rows:list, plan:StudyConfig) -> None: # `TaskData` of all tasks; 
     "Score the rivals that a study does not have."
     jobs = [(data,n) for data in rows for n in missing_rivals(data, plan.out)]
     if jobs: logger.info(f"rivals: about {duration(max(1, sum(rivals[n].seconds(data.splits['train']) for data,n in jobs)))}")
-    corpus = cache(partial(run_sentences, plan.source))
     for data,name in jobs:
-        try: line = rival_line(data, name, plan.out, corpus)
+        try: line = rival_line(data, name, plan.out, partial(run_clusters, plan.source))
         except ValueError as e:
             logger.info(f'{data.name}: {name} is left out: {e}')
             continue

@@ -8,7 +8,6 @@ __all__ = ['one_hot', 'fit_crf', 'fit_commonest', 'fit_clustered']
 # %% ../../../nbs/lab/rivals/02_taggers.ipynb #e6e7a25c
 import numpy as np
 from collections.abc import Callable
-from ..tags.clusters import word_clusters
 from ..tags.crf import crf_tagger, word_features
 from ..tags.rows import TagSplit
 from ..tags.tag import commonest_tags, Tag
@@ -20,21 +19,24 @@ def one_hot(kind:Tag, tags:list) -> list: # of (words, tags) arrays
     return [np.eye(len(ids))[[ids[t] for t in ts]] for ts in tags]
 
 # %% ../../../nbs/lab/rivals/02_taggers.ipynb #b43d85c4
+def _fit(kind, train, clusters):
+    "A CRF; `clusters` as for `word_features`."
+    tagger = crf_tagger((word_features(ws, clusters) for ws in train.words), train.tags)
+    return lambda rows: one_hot(kind, [tagger.tag(word_features(ws, clusters)) for ws in rows.words])
+
 def fit_crf(
     kind:Tag, # of the task
     train:TagSplit, # tagged sentences
-    corpus:Callable=None, # text of the encoder, which is not needed here
-    clusters:dict={}, # as for `word_features`
+    clusters:Callable=None, # of words, which are not needed here
 ) -> Callable: # sentences -> list of (words, tags) arrays, 1 at the tag
     "Train a CRF on the sentences of a task."
-    tagger = crf_tagger((word_features(ws, clusters) for ws in train.words), train.tags)
-    return lambda rows: one_hot(kind, [tagger.tag(word_features(ws, clusters)) for ws in rows.words])
+    return _fit(kind, train, {})
 
 # %% ../../../nbs/lab/rivals/02_taggers.ipynb #e000f2db
 def fit_commonest(
     kind:Tag, # of the task
     train:TagSplit, # tagged sentences
-    corpus:Callable=None, # text of the encoder, which is not needed here
+    clusters:Callable=None, # of words, which are not needed here
 ) -> Callable: # sentences -> list of (words, tags) arrays, 1 at the tag
     "Give each word its commonest tag."
     known,other = commonest_tags(train)
@@ -44,8 +46,7 @@ def fit_commonest(
 def fit_clustered(
     kind:Tag, # of the task
     train:TagSplit, # tagged sentences
-    corpus:Callable, # () -> sentences of the encoder's text, as `run_sentences` gives them
+    clusters:Callable, # lists of words -> their clusters, as from `run_clusters`
 ) -> Callable: # sentences -> list of (words, tags) arrays, 1 at the tag
     "Train a CRF that knows clusters of words."
-    own = [[w.lower() for w in ws] for ws in train.words]
-    return fit_crf(kind, train, clusters=word_clusters([*corpus(),*own]))
+    return _fit(kind, train, clusters(train.words))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from ...core.messages import duration, logger, say_once
 from ...glue.head import dense, encode_rows
 from ...glue.twin import encoder_alone
-from .clusters import run_sentences, word_clusters
+from .clusters import run_clusters
 from .crf import CRF, crf_table, crf_tagger, tag_scores, word_features, word_keys
 from .tagger import TagFeatures, TagLoss
 from functools import cached_property
@@ -101,12 +101,10 @@ def known_clusters(source:str, sentences:list) -> dict: # empty where the text i
     "The clusters of words for a tokenizer's folder."
     try:
         if not source: raise ValueError("the tokenizer lies in no run")
-        text = run_sentences(source)
+        return run_clusters(source, sentences)
     except ValueError as e:
         logger.info(f"tags: no clusters of words ({e})")
         return {}
-    logger.info("tags: the neighbours of words are counted in the text of the run, which takes about half a minute")
-    return word_clusters([*text,*([w.lower() for w in ws] for ws in sentences)])
 
 class WideFeatures(TagFeatures):
     "Rows of ids, with the place of each word and what a CRF says or needs to know of it."
