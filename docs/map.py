@@ -9,7 +9,7 @@ about = dict(core='the running example, files, messages, settings, figures', tex
     pretraining='every option of a run, and `pretrain`', glue='fine-tuning: labelled rows, a head, one run')
 lab = dict(objectives='the other objectives of the paper', families='towers of another layout, other optimizers', start='starting from weights', tf1='the files of the original code', speed='the same step in less time',
     planning='what a run will cost, and when it ends', language='another language: tokenizers, duplicates, advice',
-    own_data='labels of your own', tags='a tag for each word', pairs='two texts that are compared', questions='answers to questions', rivals='cheaper methods beside yours',
+    own_data='labels of your own', tags='a tag for each word', pairs='two texts that are compared', texts='texts by counting and an encoder', questions='answers to questions', rivals='cheaper methods beside yours',
     study='several runs and their statistics', reports='diagnosis, report, model card, trackers', scoring='a model without fine-tuning', export='a model for other programs',
     bench='how fast it is') # rooms of the lab
 guides = dict(tutorials=('Tutorials','from a text to a result'), howto=('How to','one question, one answer'), explain=('Explanations','why it is so, and what was measured'))

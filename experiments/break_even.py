@@ -16,6 +16,7 @@ from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, 
 from electra_nb.lab.own_data.builtin import word_order_task
 from electra_nb.lab.own_data.data import own_data
 from electra_nb.lab.rivals.beside import rivals
+from electra_nb.lab.tags.wide import train_crfs
 from electra_nb.training.folder import versions
 from does_pretraining_help import sentence_rows
 from functools import cache, partial
@@ -58,13 +59,24 @@ def result(data, pred, last=()):
     right = dict(right=bits(np.asarray(pred)==dev.labels)) if data.task.kind=='classify' else {}
     return dict(metric=metric, score=round(float(score), 3), n_dev=len(dev), **right, **dict(last))
 
-def tune(where, data, n, seed):
-    encoder = load_encoder(where) if n else random_encoder(where)
-    cfg = finetune_config(encoder.config, data.task.kind, threads=1)
+counted = {}
+
+def count(data, task, labels, found, train):
+    "What the head of a tagger begins with: the same for all encoders, since they have the same text and so the same tokenizer."
+    if (task,labels) not in counted:
+        names,clusters = found.task.labels,clusters_in(wikipedia(data), train.words)
+        counted[task,labels] = train_crfs(train.words, [[names[t] for t in ts] for ts in train.targets], names, clusters)
+    train.counted = counted[task,labels]
+
+def tune(data, task, labels, where, n, seed):
+    found,encoder = rows(data, task, labels),load_encoder(where) if n else random_encoder(where)
+    cfg = finetune_config(encoder.config, found.task.kind, threads=1)
     encoder = restart_layers(encoder, where, cfg.reinit_layers) if n else encoder
-    learn = task_learner(data, task_features(data, encoder_tokenizer(where), cfg), encoder, cfg, seed)
+    feats = task_features(found, encoder_tokenizer(where), cfg)
+    if found.task.kind=='tag': count(data, task, labels, found, feats['train'])
+    learn = task_learner(found, feats, encoder, cfg, seed)
     fit_task(learn, cfg)
-    return result(data, dev_predictions(learn)[1])
+    return result(found, dev_predictions(learn)[1])
 
 if __name__=='__main__':
     ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])
@@ -88,4 +100,4 @@ if __name__=='__main__':
             where,seconds = run(a.data, a.out, k or steps[0], seed)
             for task,n in ((t,n) for t,ns in labels.items() for n in ns):
                 line = dict(task=task, labels=n, steps=k, seed=seed)
-                if missing(**line): add_line(path, dict(line, **tune(where, rows(a.data, task, n), k, seed), pretrain_seconds=seconds if k else 0, versions=versions()))
+                if missing(**line): add_line(path, dict(line, **tune(a.data, task, n, where, k, seed), pretrain_seconds=seconds if k else 0, versions=versions()))

@@ -9,7 +9,7 @@ __all__ = ['FinetuneConfig', 'encoder_settings', 'setting_names', 'check_setting
            'WatchLoss', 'SkipValidation', 'train_steps', 'n_task_steps', 'calibrate', 'fit_task', 'dev_predictions']
 
 # %% ../../nbs/book/49_learner.ipynb #e100c081
-import time, torch
+import math, time, torch
 import fastai.callback.schedule # chkstyle: ignore (gives `Learner` its `lr_find`)
 import fastai.callback.progress # chkstyle: ignore (gives `Learner` its bar, and `no_bar`)
 import fastai.callback.hook # chkstyle: ignore (gives `Learner` its `summary`)
@@ -302,9 +302,9 @@ def train_steps(
 
 # %% ../../nbs/book/49_learner.ipynb #a86f3743
 def n_task_steps(learn:TaskLearner, cfg:FinetuneConfig) -> int:
-    "Updates that the epochs of a task take (original code: an incomplete batch counts)."
+    "Updates that the epochs of a task take (original code: an incomplete batch counts); a model may need fewer than the task says."
     dl = learn.dls.train
-    epochs = dl.kind.task.epochs if cfg.epochs is None else cfg.epochs
+    epochs = min(dl.kind.task.epochs, getattr(learn.model, 'most_epochs', math.inf)) if cfg.epochs is None else cfg.epochs
     return max(1, int(dl.per_pass*epochs))
 
 # %% ../../nbs/book/49_learner.ipynb #df5bbb6d

@@ -15,7 +15,7 @@ from ..glue.splits import check_valid, refuse_idle
 from ..glue.tables import Layout, Table, read_file
 from ..glue.tasks import Split, Task, TaskData, own_name, score_first, split_sizes
 from .own_data.labels import as_names, table_rows, table_task
-from .pairs.apart import ClassifyPairs
+from .texts.counted import ClassifyTexts
 from .questions.answer import Answer
 from .questions.rows import has_questions, question_columns, read_squad
 from .questions.squad import question_hub, question_table, question_tasks, squad1
@@ -34,7 +34,7 @@ def any_table(table:Table, text=None, label=None) -> Table: return table
 
 Classify.own = OwnRows(any_table, table_task, partial(table_rows, any_scale=True), {})
 Classify.rivals = 'majority','tf-idf'
-kinds['classify'] = ClassifyPairs
+kinds['classify'] = ClassifyTexts
 
 # %% ../../nbs/lab/03_kinds.ipynb #970de6d8
 def _are_words(lines):
@@ -113,4 +113,4 @@ Answer.rivals = ()
 kinds['answer'] = Answer
 
 # %% ../../nbs/lab/03_kinds.ipynb #7d2c41f1
-for head in ('answers','tags','pairs'): families.setdefault(f'electra_{head}', families['electra'])
+for head in ('answers','tags','pairs','texts'): families.setdefault(f'electra_{head}', families['electra'])

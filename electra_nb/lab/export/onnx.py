@@ -67,7 +67,7 @@ def open_model(
     try: AutoConfig.from_pretrained(folder, local_files_only=True)
     except ValueError:
         raise ValueError(f"{folder} is of type {config_values(folder).get('model_type')!r}, which no class of transformers opens, because of its "
-            "head: fine-tune with tag_head='linear', pair_head='together' or head='plain' to get a model that can leave") from None
+            "head: fine-tune with tag_head='linear', pair_head='together', text_head='plain' or head='plain' to get a model that can leave") from None
     use,cfg = folder_use(folder),read_config(folder)
     family = family_of(cfg)
     with quiet_hf(): model = family.heads.get(use, family.encoder).from_pretrained(folder, local_files_only=True, use_safetensors=True)

@@ -16,6 +16,7 @@ from ...glue.head import Classifier, dense, encode_rows, mean_pool
 from ...glue.twin import encoder_alone, load_head, save_head
 from ..tags.wide import wide_lines
 from ...text.batches import token_positions
+from functools import partial
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
@@ -169,8 +170,9 @@ class ClassifyPairs(Classify):
         if isinstance(model, Classifier): super().save(model, folder, tok, files)
         else: save_head(model, pair_folder(model), folder, tok, files)
     def load(self, folder, dropout=0.1, attention_dropout=0.1):
-        def build(electra, head, notes):
-            if 'n_with' not in head: return Classifier(electra, len(head['bias']), dropout, notes.get('pooling', 'cls'))
-            n_out,n_in = head['vectors.weight'].shape
-            return PairModel(electra, n_out, n_in==2*electra.config.hidden_size, dropout, notes['pooling'])
-        return load_head(folder, build, dropout, attention_dropout)
+        return load_head(folder, partial(self.of_head, dropout=dropout), dropout, attention_dropout)
+    def of_head(self, electra, head, notes, dropout):
+        "The model that a head's tensors belong to."
+        if 'n_with' not in head: return Classifier(electra, len(head['bias']), dropout, notes.get('pooling', 'cls'))
+        n_out,n_in = head['vectors.weight'].shape
+        return PairModel(electra, n_out, n_in==2*electra.config.hidden_size, dropout, notes['pooling'])
