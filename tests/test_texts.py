@@ -75,6 +75,12 @@ def test_refused(home):
         with pytest.raises(ValueError, match=f'{k} has no meaning'): finetune(home/'model', data=rows, text_head='wide', device='cpu', out=home/k, **{k:v})
     with pytest.raises(ValueError, match='text_head'): finetune(home/'model', data=rows, text_head='both', device='cpu', out=home/'both')
 
+def test_advice(home, capfd):
+    "Where tf-idf is better than the plain head, the summary names the other one."
+    finetune(home/'model', data=rows, dev=test, name='moods', epochs=1, rivals=True, device='cpu', out=home/'plain')
+    said = capfd.readouterr().out
+    assert 'tf-idf is better by' in said and "; text_head='wide' begins with tf-idf" in said, said
+
 def test_scores(home):
     "Texts with scores."
     numbers = pd.DataFrame(dict(text=rows.text, score=[float(m!='good')+.5*(m=='dry') for m in rows.mood]))

@@ -289,6 +289,12 @@ def _metric_words(name, data):
     labels = data.task.labels
     return f"f1 of {labels[1]!r}" if name=='f1' and len(labels)==2 else name
 
+def _advice(r, study):
+    "What to try where a rival is better, if the kind of the task knows."
+    recipe,kind = next(l['recipe'] for l in study.lines if l['task']==r['task']),kind_of(study.data[r['task']].task)
+    said = kind.if_beaten(r['against'], recipe) if hasattr(kind, 'if_beaten') and r['difference']<0 and r['p_adjusted']<.05 else ''
+    return f'; {said}' if said else ''
+
 def log_summary(study:Study) -> None:
     "Say what the runs on the tasks of a call mean."
     for r in study.statistics().to_dict('records'):
@@ -298,7 +304,7 @@ def log_summary(study:Study) -> None:
     except ValueError: return # runs of one start only
     n_tasks = int(table.p.notna().sum())
     for r in table.to_dict('records'):
-        if r['task'] in study.data: logger.info(gain_sentence(r, n_tasks))
+        if r['task'] in study.data: logger.info(gain_sentence(r, n_tasks)+_advice(r, study))
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #db881511
 def answer_tests(study:Study) -> None:

@@ -226,6 +226,10 @@ class ClassifyTexts(ClassifyPairs):
         say_once("texts: the wide head, which adds what the encoder says to tf-idf; text_head='plain' is that of the paper's code")
         return CountedText(encoder, self.n_out, dropout, own.pooling)
     def use(self, folder, own): return wide_lines(folder, self.example) if self.wide(own) else super().use(folder, own)
+    def if_beaten(self, rival, recipe):
+        "What to try where a rival is better than runs with these settings."
+        if self.pair or rival!='tf-idf' or recipe.get('text_head')!='plain': return ''
+        return "text_head='wide' begins with tf-idf, and the encoder adds to it"
 
     def hf_model(self, model):
         if not isinstance(model, CountedText): return super().hf_model(model)
