@@ -292,7 +292,7 @@ def _metric_words(name, data):
 def _advice(r, study):
     "What to try where a rival is better, if the kind of the task knows."
     recipe,kind = next(l['recipe'] for l in study.lines if l['task']==r['task']),kind_of(study.data[r['task']].task)
-    said = kind.if_beaten(r['against'], recipe) if hasattr(kind, 'if_beaten') and r['difference']<0 and r['p_adjusted']<.05 else ''
+    said = kind.if_beaten(r.get('against'), recipe) if hasattr(kind, 'if_beaten') and r['difference']<0 and r['p_adjusted']<.05 else ''
     return f'; {said}' if said else ''
 
 def log_summary(study:Study) -> None:

@@ -21,7 +21,6 @@ from ..tags.wide import fold_numbers, most, wide_lines
 from functools import cache, cached_property
 from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 
 # %% ../../../nbs/lab/texts/01_counted.ipynb #fe488188
@@ -31,12 +30,11 @@ def _analyzers(): return [v.build_analyzer() for _,v in text_vectors().transform
 def gram_key(block:int, gram:str) -> int: return feature_key(f'{block} {gram}')
 
 def text_grams(
-    text:str,
-) -> Tensor: # (k, 4) int64: keys of words, how often each occurs, keys of groups of letters, how often; 0 where there are no more
-    "What tf-idf sees of a text."
-    found = [Counter(analyze(text)) for analyze in _analyzers()]
-    columns = [[f(g, n) for g,n in c.items()] for i,c in enumerate(found) for f in (lambda g,n,i=i: gram_key(i, g),lambda g,n: n)]
-    return pad_sequence([torch.tensor(c or [0], dtype=torch.int64) for c in columns], True).T
+    texts:list,
+) -> Tensor: # (n, 3) int64: twice the number of a text, and one more for groups of letters; key; how often it occurs there
+    "What tf-idf sees of texts, one after another, so that a long one makes no other longer."
+    found = [(2*i+k,gram_key(k, g),n) for i,t in enumerate(texts) for k,analyze in enumerate(_analyzers()) for g,n in Counter(analyze(t)).items()]
+    return torch.tensor(found, dtype=torch.int64).view(-1, 3)
 
 # %% ../../../nbs/lab/texts/01_counted.ipynb #7f590de4
 Counted = namedtuple('Counted', 'keys idf weights bias') # (n,) int64, ascending; (n,); (n, n_out); (n_out,)
@@ -97,16 +95,18 @@ def count_texts(
 # %% ../../../nbs/lab/texts/01_counted.ipynb #85c55ab5
 def count_scores(
     counted:Counted,
-    grams:Tensor, # (bs, k, 4) from `text_grams`
+    grams:Tensor, # (n, 3) from `text_grams`
+    bs:int, # number of texts
 ) -> Tensor: # (bs, n_out)
     "What tf-idf says of texts."
-    words,letters = grams[...,:2],grams[...,2:]
-    n = torch.stack([(1+words[...,1].clamp(min=1).float().log())*(words[...,1]>0),letters[...,1].float()], 1) # as `text_vectors` counts
-    keys = torch.stack([words[...,0],letters[...,0]], 1).contiguous()
-    at = torch.searchsorted(counted.keys, keys).clamp(max=len(counted.keys)-1)
-    v = n*counted.idf[at]*(counted.keys[at]==keys)
-    v = v/v.norm(dim=-1, keepdim=True).clamp(min=1e-9)
-    return F.embedding_bag(at.flatten(1), counted.weights, per_sample_weights=v.flatten(1), mode='sum')+counted.bias
+    block,key,n = grams.unbind(1)
+    at = torch.searchsorted(counted.keys, key.contiguous()).clamp(max=len(counted.keys)-1)
+    tf = torch.where(block%2==0, 1+n.log(), n) # as `text_vectors` counts
+    v = tf.float()*counted.idf[at]*(counted.keys[at]==key)
+    norm = v.new_zeros(2*bs).index_add(0, block, v*v).sqrt().clamp(min=1e-9)
+    starts = torch.searchsorted(block.contiguous(), torch.arange(2*bs, device=block.device))
+    blocks = F.embedding_bag(at, counted.weights, starts, per_sample_weights=v/norm[block], mode='sum')
+    return blocks.view(bs, 2, -1).sum(1)+counted.bias
 
 # %% ../../../nbs/lab/texts/01_counted.ipynb #4b9af525
 class CountedFeatures(Features):
@@ -130,10 +130,10 @@ class CountedFeatures(Features):
         if self.train: self.counted
         return self.__dict__
 
-    def batch(self, at) -> tuple: # as that of `Features`, with (bs, n_out) scores or (bs, k, 4) keys before the labels
+    def batch(self, at) -> tuple: # as that of `Features`, with (bs, n_out) scores or (n, 3) keys before the labels
         "Gather features."
         *read,y = super().batch(at)
-        seen = self.counted[1][at] if self.train else pad_sequence([text_grams(self.rows.text_a[i]) for i in at], True)
+        seen = self.counted[1][at] if self.train else text_grams([self.rows.text_a[i] for i in at])
         return *read,seen,y
 
 # %% ../../../nbs/lab/texts/01_counted.ipynb #1c1580a0
@@ -160,8 +160,8 @@ class CountedHead(nn.Module):
         self.keys,self.idf = counted.keys.to(device),counted.idf.to(device)
         self.weights,self.bias = (nn.Parameter(o.to(device), requires_grad=False) for o in (counted.weights,counted.bias))
 
-    def forward(self, h, seen): # (bs, d), (bs, n_out) scores or (bs, k, 4) keys -> (bs, n_out)
-        of_tfidf = seen if seen.is_floating_point() else count_scores(Counted(self.keys, self.idf, self.weights, self.bias), seen)
+    def forward(self, h, seen): # (bs, d), (bs, n_out) scores or (n, 3) keys -> (bs, n_out)
+        of_tfidf = seen if seen.is_floating_point() else count_scores(Counted(self.keys, self.idf, self.weights, self.bias), seen, len(h))
         return (1. if self.training else share)*self.out(self.dropout(h))+of_tfidf
 
 class CountedText(nn.Module):
@@ -182,7 +182,7 @@ class CountedText(nn.Module):
         ids:Tensor, # (bs, sl) token ids
         lens:Tensor, # (bs,) ids in each row
         n_a:Tensor, # (bs,) ids in the first segment
-        seen:Tensor, # (bs, n_out) scores of tf-idf, or (bs, k, 4) keys of what it finds in its table
+        seen:Tensor, # (bs, n_out) scores of tf-idf, or (n, 3) keys of what it finds in its table
         indices:Tensor=None, # positions of the tokens, see `lab.speed.unpad`; None: compute at padding too
     ) -> Tensor: # (bs, n_out)
         states,mask,_ = encode_rows(self.electra, ids, lens, n_a, indices, output_hidden_states=True)
