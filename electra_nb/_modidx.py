@@ -3170,8 +3170,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                         'electra_nb/lab/texts/counted.py'),
                                               'electra_nb.lab.texts.counted._Linear.__init__': ( 'lab/texts/counted.html#_linear.__init__',
                                                                                                  'electra_nb/lab/texts/counted.py'),
-                                              'electra_nb.lab.texts.counted._Linear._places': ( 'lab/texts/counted.html#_linear._places',
-                                                                                                'electra_nb/lab/texts/counted.py'),
                                               'electra_nb.lab.texts.counted._Linear.scores': ( 'lab/texts/counted.html#_linear.scores',
                                                                                                'electra_nb/lab/texts/counted.py'),
                                               'electra_nb.lab.texts.counted._Linear.table': ( 'lab/texts/counted.html#_linear.table',

@@ -9,6 +9,7 @@ from electra_nb.lab.kinds import own_tag_task
 from electra_nb.lab.study.folder import model_page
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.text.tokenizer import tiny_tokenizer
+from fastai.learner import load_learner
 from transformers import AutoModel, AutoModelForTokenClassification, ElectraConfig, ElectraModel
 
 def cased(n):
@@ -75,6 +76,8 @@ def test_run_with_text(tmp_path, monkeypatch, capfd):
     sentences = [['Fish','see','Boats'],['boats']]
     before = study.predict(sentences)
     learn = study.learner()
+    learn.export(tmp_path/'learner.pkl')
+    assert load_learner(tmp_path/'learner.pkl').predict('Fish see Boats')[0]==learn.predict('Fish see Boats')[0]
     assert torch.equal(learn.model.head.keys, kind_of(study.data['names'].task).load(study.models()[0]).head.keys)
     shutil.rmtree('run')
     shutil.rmtree('cache')

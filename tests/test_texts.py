@@ -9,6 +9,7 @@ from electra_nb.lab.texts import counted
 from electra_nb.model.hf import save_models
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.text.tokenizer import tiny_tokenizer
+from fastai.learner import load_learner
 
 moods = dict(good='good fine kind glad', bad='bad sad poor dull', dry='dry dusty plain flat')
 rows = pd.DataFrame([dict(text=f'a {w} {n} in {p}', mood=m) for m,ws in moods.items() for w in ws.split() for n in ('day','fish','boat') for p in ('Rome','May')])
@@ -66,6 +67,14 @@ def test_calibrated(study):
         for p in model.head.parameters(): p.div_(3)
         assert torch.allclose(model(*batch), before/3, atol=1e-5)
     assert study.lines[0]['recipe']['calibrate'] and study.lines[0]['temperature']>=1
+
+def test_fastai_export(study, home):
+    "A learner goes into one file of fastai and answers the same."
+    learn = study.learner()
+    before = learn.predict(asked[0])
+    learn.export(home/'learner.pkl')
+    after = load_learner(home/'learner.pkl').predict(asked[0])
+    assert before[0]==after[0] and torch.equal(before[2], after[2])
 
 def test_refused(home):
     "Pairs, and settings that tf-idf does not have."

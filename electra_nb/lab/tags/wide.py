@@ -124,7 +124,7 @@ class WideFeatures(TagFeatures):
     @cached_property
     def seen(self) -> list: return self.counted[1] if self.train else [*map(word_keys, self.words)]
     def __getstate__(self): # counted once, and not in each process
-        self.seen
+        if 'words' in vars(self): self.seen # else it has no rows (`new_empty`)
         return self.__dict__
 
     def batch(self, at) -> tuple: # as that of `TagFeatures`, with (bs, w, n_tags) scores or (bs, w, 20) keys before the tags

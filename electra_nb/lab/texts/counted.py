@@ -60,15 +60,11 @@ class _Linear:
     def scores(self, texts): return self.vectors.transform(texts)@self.coef.T+self.bias
 
     def table(self, factor):
-        grams = [(gram_key(i, g),at) for i,(_,v) in enumerate(self.vectors.transformer_list) for g,at in self._places(i, v)]
-        keys,at = zip(*sorted(grams))
-        idf = np.concatenate([v.idf_ for _,v in self.vectors.transformer_list])[[*at]]
-        def tensor(x): return torch.tensor(factor*x, dtype=torch.float32)
-        return Counted(torch.tensor(keys), torch.tensor(idf, dtype=torch.float32), tensor(self.coef.T[[*at]]), tensor(self.bias))
-
-    def _places(self, block, v):
-        before = sum(len(o.vocabulary_) for _,o in self.vectors.transformer_list[:block])
-        return [(g,before+k) for g,k in v.vocabulary_.items()]
+        blocks = [v for _,v in self.vectors.transformer_list]
+        grams = [(i,g) for i,v in enumerate(blocks) for g in v.get_feature_names_out()]
+        keys = np.array([gram_key(*g) for g in grams])
+        at,idf = keys.argsort(),np.concatenate([v.idf_ for v in blocks])
+        return Counted(*map(torch.from_numpy, (keys[at],np.float32(idf[at]),np.float32(factor*self.coef.T[at]),np.float32(factor*self.bias))))
 
 def count_texts(
     texts:list, # of the training rows
@@ -85,7 +81,7 @@ def count_texts(
     every = _Linear(*take(folds>=0), n_out)
     for k in np.unique(folds):
         seen = (folds>=0) & (folds!=k)
-        one = _Linear(*take(seen), n_out, clone(every.model)) if enough(seen) else every
+        one = _Linear(*take(seen), n_out, clone(every.model)) if k>=0 and enough(seen) else every
         scores[folds==k] = one.scores(take(folds==k)[0])
     def loss(factor): return F.cross_entropy(torch.from_numpy(factor*scores), torch.from_numpy(y)).item()
     factor = minimize_scalar(loss, bounds=(0,5), method='bounded').x if n_out>1 else 1.
@@ -111,6 +107,7 @@ def count_scores(
 # %% ../../../nbs/lab/texts/01_counted.ipynb #4b9af525
 class CountedFeatures(Features):
     "Rows of ids, with what tf-idf says or needs to know of each."
+    train = False # of `new_empty`
     def __init__(self, *args,
         task, # its labels or its scale
         train:bool=False, # its labels are learned
