@@ -78,8 +78,9 @@ if __name__=='__main__':
     done = [json.loads(l) for l in a.out.read_text().splitlines()] if a.out.exists() else []
     for name in a.tasks:
         data = task(a.data, name, a.rows, a.out.parent)
-        dev,kept = data.splits['dev'],{}
+        dev = data.splits['dev']
         for start in a.starts:
+            kept = {}
             for head in a.heads:
                 for seed in a.seeds:
                     line = dict(task=name, rows=a.rows, size=a.size, start=start, head=head, seed=seed, epochs=a.epochs)
@@ -87,11 +88,11 @@ if __name__=='__main__':
                     learn,fitted = trained(a.run, data, start, head, seed, epochs=a.epochs)
                     found = at_shares(learn, (0.,counted.share) if a.intervals else shares) if head=='wide' else {}
                     score = kind_of(data.task).score(dev, dev_predictions(learn)[1])
-                    kept[start,head,seed] = found
+                    kept[head,seed] = found
                     more = dict(shares={s:round(100*float((p==dev.labels).mean()), 2) for s,p in found.items()}) if found else {}
                     if not a.intervals:
                         add_line(a.out, dict(line, n=len(dev), **{k:round(v, 2) for k,v in score.items()}, **more, **fitted, versions=versions()))
             if a.intervals:
-                ours,rival = (make_sample(dev.labels, [kept[start,'wide',s][share] for s in a.seeds], 'accuracy') for share in (counted.share,0.))
+                ours,rival = (make_sample(dev.labels, [kept['wide',s][share] for s in a.seeds], 'accuracy') for share in (counted.share,0.))
                 add_line(a.out, dict(task=name, rows=a.rows, size=a.size, start=start, scores=ours.scores.round(2).tolist(),
                     tfidf=round(float(rival.scores[0]), 2), **mean_test(ours, rival), versions=versions()))

@@ -46,6 +46,7 @@ def _columns(coef, classes, n_out): # (1 or k, n) of scikit-learn -> (n_out, n)
     out[classes] = coef
     return out
 
+# %% ../../../nbs/lab/texts/01_counted.ipynb #cd5a6d9a
 class _Linear:
     "tf-idf and a linear model of some rows."
     def __init__(self, texts, y, n_out, model=None):
@@ -66,6 +67,7 @@ class _Linear:
         at,idf = keys.argsort(),np.concatenate([v.idf_ for v in blocks])
         return Counted(*map(torch.from_numpy, (keys[at],np.float32(idf[at]),np.float32(factor*self.coef.T[at]),np.float32(factor*self.bias))))
 
+# %% ../../../nbs/lab/texts/01_counted.ipynb #a32742a2
 def count_texts(
     texts:list, # of the training rows
     y:np.ndarray, # (n,) label ids; scores, as shares of their scale, if there is one output
@@ -161,6 +163,7 @@ class CountedHead(nn.Module):
         of_tfidf = seen if seen.is_floating_point() else count_scores(Counted(self.keys, self.idf, self.weights, self.bias), seen, len(h))
         return (1. if self.training else share)*self.out(self.dropout(h))+of_tfidf
 
+# %% ../../../nbs/lab/texts/01_counted.ipynb #766c0cab
 class CountedText(nn.Module):
     "An encoder and the wide head for texts."
     most_epochs = 4. # by default
@@ -195,15 +198,17 @@ class CountedText(nn.Module):
 @dataclass(frozen=True)
 class TextConfig(PairConfig):
     "How texts and pairs are classified."
-    text_head:str='plain' # single texts: 'plain', one layer on a vector (original code), or 'wide', which adds the encoder to tf-idf
+    text_head:str='plain' # single texts: 'plain', one layer on a vector (original code), or 'wide', which adds the encoder to tf-idf, in four passes
     ranges = dict(PairConfig.ranges, text_head=('plain','wide'))
 
+# %% ../../../nbs/lab/texts/01_counted.ipynb #9e18ef69
 def text_folder(model:CountedText) -> PreTrainedModel:
     "What a folder for transformers can hold of a model."
     say_once("transformers has no class that adds an encoder to tf-idf, so its Auto classes and pipelines refuse the folder of this "
         "model: Study.predict reads it. Fine-tune with text_head='plain' for a folder that they open")
     return encoder_alone(model.electra, 'texts')
 
+# %% ../../../nbs/lab/texts/01_counted.ipynb #95fc56af
 class ClassifyTexts(ClassifyPairs):
     "One label, or one score, for a text or a pair of texts; tf-idf may be part of the model."
     settings = TextConfig
