@@ -17,6 +17,7 @@ from .core.settings import option_docs, plain_number, settings, with_options, wi
 from .lab.reports.study_pages import save_study_report
 from .lab.reports.tracking import check_trackers
 from .lab.rivals.beside import run_rivals
+from .lab.study.fewer_rows import labels_saved, run_fewer
 from .lab.study.folder import open_study
 from .lab.study.runs import StudyConfig, answer_tests, closing_words, log_summary, run_task, study_session
 from .lab.study.study import Study
@@ -152,7 +153,7 @@ def finetune(
     metric:str=None, # score of your own task, such as 'mcc'; None: accuracy, Spearman's correlation for scores, entity F1 for spans
     name:str=None, # of your own task, in tables; two studies are compared by it; None: that of the file
     glue_dir:str=None, # folder that holds the folders of the tasks, in their original layout; None: the Hugging Face hub
-    baseline:bool=None, # also fine-tune the same encoder from random initial values; None: for the built-in tasks
+    baseline:bool=None, # also fine-tune the same encoder from random initial values, and say how many labels pre-training saves; None: for the built-in tasks
     rivals:bool=None, # also score methods without an encoder on the same rows: tf-idf, a CRF (lab.rivals); None: for the built-in tasks
     mnli_first:bool=False, # fine-tune on MNLI before RTE, then at lr 2e-5 if none is given, and before STS-B (paper, appendix)
     together:bool=False, # train one encoder on all tasks at once (lab.study.together); False: one for each
@@ -201,8 +202,10 @@ def finetune(
     with study_session(plan):
         if builtin if rivals is None else rivals: run_rivals(rows, plan) # first, so that the cards of the models can name them
         run_together(rows, plan) if together else [run_task(task, plan) for task in rows]
+        if both and not (only_shape or together or mnli_first): [run_fewer(task, plan) for task in rows]
     study = Study(out, {task.name:task for task in rows}, device, glue_dir)
     log_summary(study)
+    for said in labels_saved(out, study.data): logger.info(said)
     answer_tests(study)
     save_study_report(out)
     if submission: study.submission(submission, keep)

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['Job', 'Work', 'starting_encoder', 'extra_rows', 'scored_line', 'ledger_line', 'do_job', 'do_jobs', 'StudyConfig',
-           'missing_jobs', 'make_work', 'keep_run', 'run_task', 'study_session', 'log_summary', 'answer_tests',
-           'closing_words']
+           'missing_jobs', 'task_config', 'make_work', 'keep_run', 'run_task', 'study_session', 'log_summary',
+           'answer_tests', 'closing_words']
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #34572b73
 import joblib, math, shutil, torch
@@ -19,7 +19,7 @@ from ...core.messages import interrupt_message, logger, quiet, shell_word
 from ...glue.encoders import encoder_config, find_encoder, load_encoder, random_encoder, restart_layers
 from ...glue.kinds import kind_of
 from ...glue.learner import task_features, TaskLearner, dev_predictions, fit_task, flat_settings, task_learner, FinetuneConfig
-from ...glue.tasks import TaskData
+from ...glue.tasks import Task, TaskData
 from ..speed.pools import in_order
 from .folder import append_line, best_seeds, check_rows, open_study, prune_models, read_ledger, run_name, save_best, write_predictions
 from ..reports.tracking import TrackTask
@@ -197,7 +197,7 @@ def missing_jobs(data:TaskData, plan:StudyConfig) -> list: # `Job`s
     return jobs
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #e7ae0035
-def _task_config(task, plan):
+def task_config(task:Task, plan:StudyConfig) -> FinetuneConfig:
     "The constants of a task."
     positions = encoder_config(find_encoder(plan.source)).max_position_embeddings
     own = plan.parts.get(task.kind, plan.cfg.own)
@@ -228,7 +228,7 @@ def _other_machine(lines, task, cfg, device):
 def make_work(data:TaskData, plan:StudyConfig) -> Work:
     "The rows of a task, encoded, with all that its runs have in common."
     if note := _other_machine(read_ledger(plan.out), data.name, plan.cfg, plan.device): logger.info(note)
-    cfg = _task_config(data.task, plan)
+    cfg = task_config(data.task, plan)
     feats = task_features(data, plan.tok, cfg, ['train','dev',*extra_rows(data)])
     for split,f in feats.items():
         if f.n_cut: logger.info(f"{data.name}: {f.n_cut:,} of {len(f):,} {split} texts are longer than "
