@@ -17,6 +17,7 @@ from .core.settings import option_docs, plain_number, settings, with_options, wi
 from .lab.reports.study_pages import save_study_report
 from .lab.reports.tracking import check_trackers
 from .lab.rivals.beside import run_rivals
+from .lab.rivals.teacher import taught_options, taught_task
 from .lab.study.fewer_rows import labels_saved, run_fewer
 from .lab.study.folder import open_study
 from .lab.study.runs import StudyConfig, answer_tests, closing_words, log_summary, run_task, study_session
@@ -80,13 +81,15 @@ def study_identity(
     recipe:dict, # settings of all kinds at hand
     mnli_first:bool=False,
     together:Iterable=(), # names of tasks with a common encoder
+    first=None, # `TaskData` of what each encoder learns first
 ) -> dict: # content of study.json
     "What makes a study this study."
     inner = {'checkpoints',*(o.encoder for o in objectives.values())}
     parts = [p for p in Path(os.path.abspath(source)).parts if p not in inner]
     name = '-'.join(parts[-2:]) if parts[-1].startswith('step_') else parts[-1] # a checkpoint with its run
     origin = dict(model=name, weights=weights_hash(electra), tokenizer=tokenizer_fingerprint(tok))
-    return dict(origin, mnli_first=mnli_first, together=[*together], recipe=recipe)
+    taught = dict(unlabelled=first.fingerprint()) if first else {}
+    return dict(origin, mnli_first=mnli_first, together=[*together], **taught, recipe=recipe)
 
 # %% ../nbs/calls/02_finetuning.ipynb #bcc8aaa8
 def _check_counts(**counts):
@@ -155,6 +158,7 @@ def finetune(
     glue_dir:str=None, # folder that holds the folders of the tasks, in their original layout; None: the Hugging Face hub
     baseline:bool=None, # also fine-tune the same encoder from random initial values, and say how many labels pre-training saves; None: for the built-in tasks
     rivals:bool=None, # also score methods without an encoder on the same rows: tf-idf, a CRF (lab.rivals); None: for the built-in tasks
+    unlabelled:str=None, # texts without labels (as for `predict`), which the best rival answers and each encoder learns first (lab.rivals.teacher)
     mnli_first:bool=False, # fine-tune on MNLI before RTE, then at lr 2e-5 if none is given, and before STS-B (paper, appendix)
     together:bool=False, # train one encoder on all tasks at once (lab.study.together); False: one for each
     out:str=None, # folder of the study; None: a folder in runs/ named after model and constants
@@ -189,20 +193,26 @@ def finetune(
     parts = {kind:parts[kind] for kind in dict.fromkeys(r.task.kind for r in rows)} # those at hand
     check_settings(options, list(parts))
     check_together(together, rows, mnli_first, at_once, log_with, ray)
+    first = None
+    if unlabelled is not None:
+        if len(rows)>1 or together or mnli_first: raise ValueError("unlabelled= is for one task by itself: name one, without mnli_first and together")
+        first = taught_task(rows[0], unlabelled, source)
+        cfg,parts = call_settings(electra.config, taught_options(rows[0], options))
+        parts = {rows[0].task.kind:parts[rows[0].task.kind]}
     if data is not None and dev is None and len(rows[0].splits['dev'])<20:
         logger.info('few rows are held out, so the scores on them will be noisy; more rows, or a larger share (valid=), holds out more')
     both = builtin if baseline is None else baseline
     starts = ['random'] if only_shape else ['pretrained','random'] if both else ['pretrained']
     recipe = {k:v for part in (cfg,*parts.values()) for k,v in settings(part).items() if k!='own'}
-    identity = study_identity(source, electra, tok, recipe, mnli_first, [task.name for task in rows] if together else ())
+    identity = study_identity(source, electra, tok, recipe, mnli_first, [task.name for task in rows] if together else (), first)
     about = [json.dumps(identity), *([] if data is None else [rows[0].fingerprint()])]
     out = Path(out or f"runs/{identity['model']}-finetuned-{hash_texts(about)[:6]}").expanduser()
     open_study(out, identity, write=False)
-    plan = StudyConfig(identity, source, tok, cfg, out, starts, [*range(seed, seed+runs)], keep, device, at_once, log_with, parts, ray)
+    plan = StudyConfig(identity, source, tok, cfg, out, starts, [*range(seed, seed+runs)], keep, device, at_once, log_with, parts, ray, first)
     with study_session(plan):
         if builtin if rivals is None else rivals: run_rivals(rows, plan) # first, so that the cards of the models can name them
         run_together(rows, plan) if together else [run_task(task, plan) for task in rows]
-        if both and not (only_shape or together or mnli_first): [run_fewer(task, plan) for task in rows]
+        if both and not (only_shape or together or mnli_first or first): [run_fewer(task, plan) for task in rows]
     study = Study(out, {task.name:task for task in rows}, device, glue_dir)
     log_summary(study)
     for said in labels_saved(out, study.data): logger.info(said)

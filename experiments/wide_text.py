@@ -13,7 +13,7 @@ from electra_nb.glue.kinds import kind_of
 from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, task_features, task_learner
 from electra_nb.lab.own_data.data import own_data
 from electra_nb.lab.study.statistics import make_sample, mean_test
-from electra_nb.lab.texts import counted
+from electra_nb.lab.texts.counted import count_texts, TextConfig
 from electra_nb.training.folder import versions
 from does_pretraining_help import sentence_rows
 from few_labels import sst2
@@ -22,7 +22,8 @@ from paper_tables import add_line
 from pathlib import Path
 from rivals import rows_of
 
-shares = 0.,.05,.1,.2,.3,1. # that are scored; 0: tf-idf alone
+shares = 0.,.05,.1,.2,.3,.5,1. # that are scored; 0: tf-idf alone
+usual = TextConfig.text_share
 
 @cache
 def task(data, name, rows, out):
@@ -51,15 +52,16 @@ def counts(run, name, data):
     "The same tf-idf for all runs of a task."
     if name not in known:
         train = data.splits['train']
-        known[name] = counted.count_texts(train.text_a, train.labels, len(data.task.labels))
+        known[name] = count_texts(train.text_a, train.labels, len(data.task.labels))
     return known[name]
 
 def at_shares(learn, found=shares):
     "Predictions with each share of the encoder."
-    share,out = counted.share,{}
-    try:
-        for counted.share in found: out[counted.share] = dev_predictions(learn)[1]
-    finally: counted.share = share
+    own,out = learn.model.head.share.clone(),{}
+    for share in found:
+        learn.model.head.share.fill_(share)
+        out[share] = dev_predictions(learn)[1]
+    learn.model.head.share.copy_(own)
     return out
 
 if __name__=='__main__':
@@ -86,13 +88,13 @@ if __name__=='__main__':
                     line = dict(task=name, rows=a.rows, size=a.size, start=start, head=head, seed=seed, epochs=a.epochs)
                     if not a.intervals and any(line.items()<=r.items() for r in done): continue
                     learn,fitted = trained(a.run, data, start, head, seed, epochs=a.epochs)
-                    found = at_shares(learn, (0.,counted.share) if a.intervals else shares) if head=='wide' else {}
+                    found = at_shares(learn, (0.,usual) if a.intervals else shares) if head=='wide' else {}
                     score = kind_of(data.task).score(dev, dev_predictions(learn)[1])
                     kept[head,seed] = found
                     more = dict(shares={s:round(100*float((p==dev.labels).mean()), 2) for s,p in found.items()}) if found else {}
                     if not a.intervals:
                         add_line(a.out, dict(line, n=len(dev), **{k:round(v, 2) for k,v in score.items()}, **more, **fitted, versions=versions()))
             if a.intervals:
-                ours,rival = (make_sample(dev.labels, [kept['wide',s][share] for s in a.seeds], 'accuracy') for share in (counted.share,0.))
+                ours,rival = (make_sample(dev.labels, [kept['wide',s][share] for s in a.seeds], 'accuracy') for share in (usual,0.))
                 add_line(a.out, dict(task=name, rows=a.rows, size=a.size, start=start, scores=ours.scores.round(2).tolist(),
                     tfidf=round(float(rival.scores[0]), 2), **mean_test(ours, rival), versions=versions()))

@@ -5,7 +5,6 @@ import numpy as np
 from electra_nb import export, finetune, predict
 from electra_nb.glue.kinds import kind_of
 from electra_nb.lab.study.folder import read_predictions
-from electra_nb.lab.texts import counted
 from electra_nb.model.hf import save_models
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.text.tokenizer import tiny_tokenizer
@@ -35,10 +34,11 @@ def test_two_processes(home, study):
     n = study.lines[0]['n']['train']
     assert all(r['recipe']['text_head']=='wide' and r['steps']==4*-(-n//32) for r in study.lines)
 
-def test_without_the_encoder(home, study, monkeypatch):
-    "With no share of the encoder the answers are those of tf-idf, row by row."
-    monkeypatch.setattr(counted, 'share', 0.)
-    alone = predict(str(study.models()[0]), test.text.tolist()).label.tolist()
+def test_without_the_encoder(home, study):
+    "With no share of the encoder the answers are those of tf-idf, row by row; the share is in the folder."
+    none = finetune(home/'model', data=rows, test=test, name='moods', text_head='wide', text_share=0., valid=.2, device='cpu', out=home/'none')
+    assert kind_of(study.data['moods'].task).load(none.models()[0]).head.share==0
+    alone = predict(str(none.models()[0]), test.text.tolist()).label.tolist()
     _,rival = read_predictions(study.out/'predictions/moods-tf-idf-seed0-test.tsv')
     names = kind_of(study.data['moods'].task).names
     assert alone==[names[int(i)] for i in rival] and len({*alone})==3

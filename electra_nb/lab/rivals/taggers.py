@@ -22,13 +22,17 @@ def one_hot(kind:Tag, tags:list) -> list: # of (words, tags) arrays
 def _fit(kind, train, clusters):
     "A CRF; `clusters` as for `word_features`."
     tagger = crf_tagger((word_features(ws, clusters) for ws in train.words), train.tags)
-    return lambda rows: one_hot(kind, [tagger.tag(word_features(ws, clusters)) for ws in rows.words])
+    def answer(words):
+        tags = tagger.tag(word_features(words, clusters))
+        p = tagger.probability(tags)**(1/max(1, len(words))) # of a tag, on average
+        return p*one_hot(kind, [tags])[0]+(1-p)/len(kind.names)
+    return lambda rows: [*map(answer, rows.words)]
 
 def fit_crf(
     kind:Tag, # of the task
     train:TagSplit, # tagged sentences
     clusters:Callable=None, # of words, which are not needed here
-) -> Callable: # sentences -> list of (words, tags) arrays, 1 at the tag
+) -> Callable: # sentences -> list of (words, tags) arrays
     "Train a CRF on the sentences of a task."
     return _fit(kind, train, {})
 
@@ -47,6 +51,6 @@ def fit_clustered(
     kind:Tag, # of the task
     train:TagSplit, # tagged sentences
     clusters:Callable, # lists of words -> their clusters, as from `run_clusters`
-) -> Callable: # sentences -> list of (words, tags) arrays, 1 at the tag
+) -> Callable: # sentences -> list of (words, tags) arrays
     "Train a CRF that knows clusters of words."
     return _fit(kind, train, clusters(train.words))

@@ -38,6 +38,7 @@ def open_study(
         raise ValueError(f"out={str(out)!r} has other things in it and is no study: name a new or empty folder")
     known = read_json(path) if path.exists() else {}
     there,asked = _flat(known),_flat(identity)
+    if known: there,asked = ({'unlabelled':None, **o} for o in (there,asked)) # in studies without such rows it is not written
     diff = [f'{k}: there {there[k]!r}, asked for {asked[k]!r}' for k in there if k in asked and there[k]!=asked[k]]
     if diff: raise ValueError(f"{out} holds a study of another kind; pass another out=. Differences:\n  "+'\n  '.join(diff))
     every = {**identity, **known, 'recipe':{**identity.get('recipe', {}), **known.get('recipe', {})}} # of all kinds of tasks
