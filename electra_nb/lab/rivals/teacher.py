@@ -89,7 +89,7 @@ def taught_options(
     options:dict, # settings that were given, by name
 ) -> dict:
     "The settings after a teacher; those that were given stay."
-    if data.task.kind!='classify': return options
+    if not hasattr(kind_of(data.task).settings, 'text_head'): return options # tags keep their passes
     wide,few = options.get('text_head')=='wide',200/len(data.splits['train'])
     usual = dict(epochs=2., text_share=.3) if wide else dict(epochs=3.)
     return {**usual, 'epochs':round(usual['epochs']*max(1., few), 1), **options}
