@@ -15,15 +15,15 @@ from electra_nb.glue.kinds import kind_of
 from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, task_features, task_learner
 from electra_nb.lab.own_data.builtin import word_order_task
 from electra_nb.lab.own_data.data import own_data
-from electra_nb.lab.rivals.beside import rivals
+from electra_nb.lab.rivals.beside import rivals, rivals_of
 from electra_nb.lab.tags.wide import train_crfs
 from electra_nb.training.folder import versions
 from does_pretraining_help import sentence_rows
-from functools import cache, partial
+from functools import cache
 from paper_tables import add_line, bits
 from pathlib import Path
 from recipe_trials import documents, few
-from rivals import clusters_in, wikipedia
+from rivals import clusters_in, text_for, wikipedia
 from wide_tagger import task as tag_rows
 
 steps = 475,950,1900,3800,7600,15200 # of `tiny`, whose own number is 3800
@@ -90,10 +90,10 @@ if __name__=='__main__':
     def missing(**line): return not any(line.items()<=r.items() for r in done)
     for task,n in ((t,n) for t,ns in labels.items() for n in ns):
         found = rows(a.data, task, n)
-        for rival in kind_of(found.task).rivals:
+        for rival in rivals_of(found.task):
             line = dict(task=task, labels=n, rival=rival)
             if not missing(**line): continue
-            answer = rivals[rival].fit(kind_of(found.task), found.splits['train'], partial(clusters_in, wikipedia(a.data)))
+            answer = rivals[rival].fit(kind_of(found.task), found.splits['train'], text_for('wikipedia', a.data))
             add_line(path, dict(line, **result(found, kind_of(found.task).to_labels(answer(found.splits['dev']))), versions=versions()))
     for seed in a.seeds:
         for k in (3800,0,950,15200,1900,475,7600):

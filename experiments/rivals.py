@@ -3,18 +3,21 @@
     python rivals.py DATA OUT --tasks chunk_200 …
 
 DATA has sentences/, glue/, tagging/ and corpus/wikipedia-en/, as for the scripts behind these pages. The rivals are those of
-`finetune(rivals=True)`. Clusters are counted in the first 20 MB of Wikipedia; for Spanish names in the words of the training file.
+`finetune(rivals=True)`. Clusters and n-grams are counted in the first 20 MB of Wikipedia; n-grams for the built-in tasks in
+the docstrings that these do not take their rows from, clusters for Spanish names in the words of the training file.
 OUT/rivals.jsonl gets a line for each task and rival; those that it has already are left out. OUT/predictions has all answers.
 """
-import argparse, json, lzma, re, time
-from electra_nb.glue.kinds import kind_of
+import argparse, lzma, re, time
 from electra_nb.glue.loading import load_task
 from electra_nb.glue.tasks import parse_tasks
-from electra_nb.lab.own_data.builtin import library_task, word_order_task
+from electra_nb.lab.own_data.builtin import library_task, most, word_order_task
 from electra_nb.lab.own_data.data import own_data
-from electra_nb.lab.rivals.beside import rival_line
+from electra_nb.lab.rivals.beside import rival_line, rivals_of
 from electra_nb.lab.study.folder import append_line, read_ledger
-from electra_nb.lab.tags.clusters import word_clusters
+from electra_nb.lab.rivals.ngrams import text_words
+from electra_nb.lab.tags.clusters import RunText, word_clusters
+from electra_nb.text.corpus import is_held_out
+from electra_nb.text.docstrings import all_docs
 from dataclasses import replace
 from does_pretraining_help import glue, glue_folder, sentence_rows
 from few_labels import n_choice, sst2
@@ -32,9 +35,12 @@ names = [*tags[:3],*(f'{t}_{n}' for t,ns in built_in.items() for n in ns),*'cola
     *(f'{t}_{n}' for i in range(4) for t,ns in sizes.items() for n in ns[i:i+1]),*tags[3:]] # short ones first
 
 @cache
-def wikipedia(data):
+def wikipedia_lines(data):
     text = lzma.open(data/'corpus/wikipedia-en/wiki-000.txt.xz', 'rt', encoding='utf-8').read(20_000_000)
-    return [re.findall(r"\w+(?:[-.']\w+)*|[^\w\s]", l.lower()) for l in text.splitlines() if l.strip()]
+    return [l for l in text.splitlines() if l.strip()]
+
+@cache
+def wikipedia(data): return [re.findall(r"\w+(?:[-.']\w+)*|[^\w\s]", l.lower()) for l in wikipedia_lines(data)]
 
 @cache
 def spanish(data): return [[l.split()[0].lower() for l in s.splitlines() if l.strip()] for s in sentences(data/'tagging/ner-es/train.txt.xz')]
@@ -42,6 +48,14 @@ def spanish(data): return [[l.split()[0].lower() for l in s.splitlines() if l.st
 def clusters_in(text, tagged):
     "Clusters of the words of a text and of tagged sentences."
     return word_clusters([*text,*([w.lower() for w in ws] for ws in tagged)])
+
+@cache
+def text_for(kind_of_text, data):
+    "The text that rivals count in; it is read before their time is taken."
+    if kind_of_text=='spanish': return RunText('', partial(clusters_in, spanish(data)))
+    lines = [l for _,d in all_docs() if not is_held_out(d, most) for l in d.split('\n')] if kind_of_text=='docstrings' else wikipedia_lines(data)
+    rows = [*map(text_words, lines)]
+    return RunText('', partial(clusters_in, wikipedia(data)), lambda: rows)
 
 @cache
 def trials(data):
@@ -79,11 +93,12 @@ if __name__=='__main__':
     a.out.mkdir(parents=True, exist_ok=True)
     for name in a.tasks:
         rows = rows_of(name, a.data, a.out)
-        corpus = (spanish if name.startswith('ner') else wikipedia)(a.data) # is read before the time is taken
+        built = name.rpartition('_')[0] in built_in
+        text = text_for('spanish' if name.startswith('ner') else 'docstrings' if built else 'wikipedia', a.data)
         done = {(r['task'],r['rival']) for r in read_ledger(a.out/'rivals.jsonl')}
-        for rival in kind_of(rows.task).rivals:
+        for rival in rivals_of(rows.task):
             if (name,rival) in done: continue
             before = time.process_time()
-            line = dict(rival_line(rows, rival, a.out, partial(clusters_in, corpus)), task=name, cpu_seconds=round(time.process_time()-before, 1))
+            line = dict(rival_line(rows, rival, a.out, text), task=name, cpu_seconds=round(time.process_time()-before, 1))
             append_line(a.out/'rivals.jsonl', line)
             print(name, rival, line['metric'], line['score'], line['cpu_seconds'], flush=True)

@@ -16,6 +16,7 @@ from electra_nb.glue.kinds import kind_of
 from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, task_features, task_learner
 from electra_nb.lab.rivals import teacher
 from electra_nb.lab.study.statistics import leave_out_sums, make_sample, mean_test, Sample
+from electra_nb.lab.tags.clusters import RunText
 from electra_nb.lab.tags.wide import train_crfs
 from electra_nb.training.folder import versions
 from few_labels import sst2
@@ -47,7 +48,7 @@ def prepare(data, name, rows, out):
     "A task, what is learned first, the answers of the teacher, and what the wide head counts."
     found = wide_tagger.task(data/'tagging', name, rows) if is_tags(name) else wide_text.task(data, name, rows, out)
     train = found.splits['train']
-    teacher.run_clusters = lambda source, tagged: clusters(data, tuple(map(tuple, tagged)))
+    teacher.RunText = lambda source: RunText(source, lambda tagged: clusters(data, tuple(map(tuple, tagged))))
     first = teacher.taught_task(found, unlabelled(data, name, len(train)), '')
     _,answer = teacher.make_teacher(found, '')
     labels = found.task.labels

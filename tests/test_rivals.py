@@ -7,8 +7,9 @@ from electra_nb.finetuning import finetune
 from electra_nb.glue.kinds import kind_of
 from electra_nb.lab.kinds import kinds
 from electra_nb.lab.own_data.data import own_data
+from electra_nb.lab.own_data.builtin import word_order_task
 from electra_nb.lab.rivals.beside import Rival, rival_line, rivals
-from electra_nb.lab.tags.clusters import word_clusters
+from electra_nb.lab.tags.clusters import RunText, word_clusters
 from electra_nb.lab.study.folder import read_predictions
 from electra_nb.model.hf import save_models
 from electra_nb.model.towers import get_models, sizes
@@ -27,16 +28,19 @@ def test_contract(name, tmp_path):
     if not named: return
     data = own_data(examples[name], name='mine', valid=.3)
     kind,dev = kind_of(data.task),data.splits['dev']
-    for n in named:
+    rows = [['ann','sees','max','.'],['a','good','fish','from','bed']]*5
+    text = RunText('', lambda tagged: word_clusters(rows+tagged), lambda: rows)
+    for n in (*named,*(['n-grams'] if name=='classify' else [])):
         r = rivals[n]
         assert isinstance(r, Rival) and isinstance(r.guess, bool) and 0<=r.seconds(data.splits['train'])<60
-        inspect.signature(r.fit).bind(kind, data.splits['train'], list)
-        answers = r.fit(kind, data.splits['train'], lambda tagged: word_clusters([['ann','sees','max','.']]*5+tagged))(dev)
+        inspect.signature(r.fit).bind(kind, data.splits['train'], text)
+        answers = r.fit(kind, data.splits['train'], text)(dev)
         assert len(answers)==len(dev) and set(kind.score(dev, kind.to_labels(answers)))=={*data.task.metrics}
 
 def test_every_rival_is_named():
-    "No row of the table is without a kind that uses it."
-    assert {n for kind in kinds.values() for n in kind.rivals}=={*rivals}
+    "No row of the table is without a kind, or a task, that uses it."
+    docs = ['\n'.join(f'The boats in this {a} harbour come back with {b} fish every morning.' for b in 'some many few no'.split()) for a in 'old new big small dark long wide calm loud far near cold warm'.split()]
+    assert {n for kind in kinds.values() for n in kind.rivals}|{*word_order_task(docs).task.rivals}=={*rivals}
 
 def test_nothing_heavy_at_import():
     "The package of rivals loads CRFsuite and scikit-learn's texts and models only where they are used."

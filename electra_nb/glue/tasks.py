@@ -39,6 +39,7 @@ class Task:
     intermediate:str='' # task that may be fine-tuned first (paper, appendix: for its test results)
     intermediate_lr:float=None # peak learning rate after that task; None: as otherwise
     words:tuple=() # label words for people; empty: as `labels`
+    rivals:tuple=() # methods without an encoder that suit it, beside those of its kind (`lab.rivals`)
     folder:str='' # in the GLUE folder
     repo:str='nyu-mll/glue' # data set on the hub, with `@revision` if need be
     hub:str='' # its configuration

@@ -58,7 +58,7 @@ def word_order_task(
         raise ValueError(f"{held_out:.2%} of the docstrings have too few sentences for a task ({n}): pass your own rows "
             "with data=, a task with tasks=, or a model that was trained with a larger valid=")
     splits = {k:TextSplit([t for t,_ in v], labels=np.array([y for _,y in v]), source='docstrings') for k,v in rows.items()}
-    return TaskData('word_order', Task(('text',), ('original','swapped')), splits)
+    return TaskData('word_order', Task(('text',), ('original','swapped'), rivals=('n-grams',)), splits)
 
 # %% ../../../nbs/lab/own_data/02_builtin.ipynb #51a05e28
 _names = re.compile('|'.join((*libraries,'python','scikit','arrow','hugging','pillow')), re.I)

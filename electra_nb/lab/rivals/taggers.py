@@ -8,6 +8,7 @@ __all__ = ['one_hot', 'fit_crf', 'fit_commonest', 'fit_clustered']
 # %% ../../../nbs/lab/rivals/02_taggers.ipynb #e6e7a25c
 import numpy as np
 from collections.abc import Callable
+from ..tags.clusters import RunText
 from ..tags.crf import crf_tagger, word_features
 from ..tags.rows import TagSplit
 from ..tags.tag import commonest_tags, Tag
@@ -31,7 +32,7 @@ def _fit(kind, train, clusters):
 def fit_crf(
     kind:Tag, # of the task
     train:TagSplit, # tagged sentences
-    clusters:Callable=None, # of words, which are not needed here
+    text:RunText=None, # of the encoder, which is not needed here
 ) -> Callable: # sentences -> list of (words, tags) arrays
     "Train a CRF on the sentences of a task."
     return _fit(kind, train, {})
@@ -40,7 +41,7 @@ def fit_crf(
 def fit_commonest(
     kind:Tag, # of the task
     train:TagSplit, # tagged sentences
-    clusters:Callable=None, # of words, which are not needed here
+    text:RunText=None, # of the encoder, which is not needed here
 ) -> Callable: # sentences -> list of (words, tags) arrays, 1 at the tag
     "Give each word its commonest tag."
     known,other = commonest_tags(train)
@@ -50,7 +51,7 @@ def fit_commonest(
 def fit_clustered(
     kind:Tag, # of the task
     train:TagSplit, # tagged sentences
-    clusters:Callable, # lists of words -> their clusters, as from `run_clusters`
+    text:RunText, # of the encoder
 ) -> Callable: # sentences -> list of (words, tags) arrays
     "Train a CRF that knows clusters of words."
-    return _fit(kind, train, clusters(train.words))
+    return _fit(kind, train, text.clusters(train.words))

@@ -58,7 +58,7 @@ def linear_model(
 def fit_tfidf(
     kind:Classify, # of the task
     train:TextSplit, # labelled rows
-    clusters:Callable=None, # of words, which are not needed here
+    text=None, # `RunText` of the encoder, which is not needed here
 ) -> Callable: # rows -> (n, labels) probabilities, or (n,) scores
     "Train tf-idf with a linear model."
     labels,vectors = bool(kind.task.labels),text_vectors().fit([*train.text_a,*(train.text_b or ())])
@@ -75,7 +75,7 @@ def fit_tfidf(
 def fit_majority(
     kind:Classify, # of the task
     train:TextSplit, # labelled rows
-    clusters:Callable=None, # of words, which are not needed here
+    text=None, # `RunText` of the encoder, which is not needed here
 ) -> Callable: # rows -> (n, labels) probabilities, or (n,) scores
     "Always give the same answer."
     if not kind.task.labels: return lambda rows: np.full(len(rows), train.labels.mean())
