@@ -198,7 +198,10 @@ def test_figures_have_files():
     for k in ('mask_accuracy','disc_auc','unigram_auc'):
         for s in r['seeds']: assert f"{s['valid'][k]:.3f}" in text, (k, s['seed'])
     pairs = json.loads((root/'results'/'order_pairs.json').read_text())['accuracy']
-    assert f"swapped in {sum(pairs)/len(pairs):.0f} % of pairs (five runs: {min(pairs)} to {max(pairs)};" in text
+    assert f"swapped in {sum(pairs)/len(pairs):.0f} % of pairs (five runs: {min(pairs)} to {max(pairs)});" in text
+    counted = json.loads((root/'results'/'ngram_pairs.json').read_text())
+    assert f"counted n-grams in {counted['docstrings']['order_of_all']['accuracy']:.0f} %" in text
+    assert f"before training; n-grams in {counted['ten million words']['zorro'][-1]['accuracy']:.0f} %" in text
     said = f"in {sum(pairs)/len(pairs):.0f} % of pairs", f'five full runs: {min(pairs)} to {max(pairs)}'
     assert all(s in prose(page) for page in ('explain/slips','howto/score') for s in said)
     runs = json.loads((root/'results'/'first_minutes.json').read_text())['runs']
@@ -206,7 +209,7 @@ def test_figures_have_files():
         rates = {r['lr'] for r in runs}
         of = lambda lr: [r['accuracy'] for r in runs if (r['task'],r['rows'],r['start'],r['lr'])==('word_order',1000,start,lr)]
         return max(sum(of(lr))/len(of(lr)) for lr in rates)
-    assert f"{best('pretrained'):.0f} % of new ones" in text and f"a random start gets {best('random'):.0f} %" in text
+    assert f"{best('pretrained'):.0f} % of new ones" in text and f"a random start on {best('random'):.0f} %" in text
     pairs = json.loads((root/'results'/'one_hour.json').read_text())['seed 0']['pairs']
     gen,disc = (pairs[f'zorro {tower}'][-1] for tower in ('generator','discriminator'))
     assert f"(Zorro) in {gen['accuracy']:.0f} % and the discriminator in {disc['accuracy']:.0f} %" in text
@@ -245,7 +248,7 @@ def test_rivals_have_file():
     assert all(best[t]>ours[t] for t in best)
     few = {s['rows']:s['gain']['mean_a'] for s in json.loads((root/'results'/'few_labels.json').read_text())['studies']}
     assert {n for n in few if few[n]>rivals[f'sst2_{n}','tf-idf']}=={300}
-    assert f"counted words {rivals['word_order_1000','tf-idf']:.0f} %" in (root/'README.md').read_text()
+    assert f"n-grams on {rivals['word_order_1000','n-grams']:.0f} %" in (root/'README.md').read_text()
 
 def test_notebook_links():
     "Local links of the notebooks lead somewhere."
