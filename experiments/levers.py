@@ -6,7 +6,7 @@ TEXT as in paper_tables.py (the first 20 million characters train); SENTENCES an
 tasks are asked. One line of JSON a run; runs that OUT has already are left out.
 
 `case`: a token's type says beside its segment whether its word is lower-case, Title, UPPER, or mixed or with digits; the
-type stays where the token is masked or replaced. `cased`: a vocabulary with capitals (not run). `vectors`: at the slots the
+type stays where the token is masked or replaced. `vectors`: at the slots the
 discriminator also says what the true token's vector is, from counting which tokens share a row (cosine, one dense layer).
 `short`: a third of the steps. `taught`: as many steps, beside two runs of `short` as teachers: the generator learns their
 mean probabilities at the slots, the discriminator their mean verdict, each half from the teachers and half from the truth.
@@ -38,7 +38,7 @@ from torch import nn
 from transformers import ElectraForMaskedLM, ElectraForPreTraining
 
 n_cases,third = 4,1267 # kinds of words; a third of the steps of `tiny`
-trials = dict(tiny={}, case={}, cased=dict(lower=False), vectors={}, short=dict(steps=third), taught=dict(steps=third))
+trials = dict(tiny={}, case={}, vectors={}, short=dict(steps=third), taught=dict(steps=third))
 
 def case_of(word):
     "0 lower-case or without letters, 1 Title, 2 UPPER, 3 mixed or with digits."
@@ -95,7 +95,7 @@ def more_types():
 class Case(Callback):
     "Give both towers the case of every token of a batch."
     order = MaskTokens.order-1
-    def __init__(self, home): self.home,self.kept = Path(home)/'cases',{}
+    def __init__(self, text, home): self.text,self.home,self.kept = text,Path(home)/'cases',{}
     def before_fit(self):
         "Pack the text once more, with cases in the place of ids: rows depend on lengths alone."
         if not hasattr(self, 'cases'):
@@ -183,14 +183,11 @@ def one_trial(name, seed, text, home, tasks):
     run,keep = home/f'{name}-{seed}',home/'short'
     score = partial(measure, case=name=='case', keep=keep/str(seed) if name=='short' else None)
     cbs = None
-    if name=='case':
-        cbs = [Case(home)]
-        cbs[0].text = text
+    if name=='case': cbs = [Case(text, home)]
     elif name=='vectors': cbs = [Vectors(5.)]
     elif name=='taught': cbs = [Taught([keep/str((seed+k)%5) for k in (1,2)])]
     about,tune = dict(trial=name, seed=seed, steps=trials[name].get('steps', make_recipe('tiny').train.steps)),partial(fine_tune, tasks=tasks, seed=seed)
-    options = {k:v for k,v in trials[name].items() if k!='steps'}
-    def go(): return one_run(about, dict(options, unpad=False), text, run, tune, (), cbs=cbs, measure=score)
+    def go(): return one_run(about, dict(unpad=False), text, run, tune, (), cbs=cbs, measure=score)
     if name!='case': return go()
     with more_types(): return go()
 

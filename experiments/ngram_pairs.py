@@ -10,8 +10,9 @@ import argparse, json, time
 import numpy as np
 from electra_nb.lab.bench.measure import commit
 from electra_nb.lab.own_data.builtin import most
-from electra_nb.lab.rivals.ngrams import NGrams, cut_sentences, text_words, word_logp
+from electra_nb.lab.rivals.ngrams import NGrams, cut_sentences, word_logp
 from electra_nb.lab.scoring.pairs import pair_table
+from electra_nb.lab.tags.clusters import text_words
 from electra_nb.text.corpus import is_held_out
 from electra_nb.text.docstrings import all_docs, split_sentences
 from electra_nb.text.reading import read_lines
@@ -48,4 +49,3 @@ if __name__=='__main__':
     model,took = count(l for path in write_text(a.data, a.out) for l in read_lines(path) if l.strip())
     found['ten million words'] = dict(took, **{name:ask(model, some_pairs(a.data/f'grammar/{name}.jsonl.xz', 300)) for name in ('zorro','blimp')})
     (a.out/'ngram_pairs.json').write_text(json.dumps(found, indent=1)+'\n')
-    print(json.dumps({k:v if k=='docstrings' else {n:o[-1] if isinstance(o, list) else o for n,o in v.items()} for k,v in found.items() if isinstance(v, dict) and k!='versions'}, indent=1))
