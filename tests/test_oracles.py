@@ -10,14 +10,14 @@ from fastai.callback.core import Callback
 from torch import nn
 from transformers import ElectraConfig, ElectraModel
 
-from electra_nb.lab.questions.head import AnswerHead, Beam, HeadConfig, answer_losses, best_spans
+from electra_nb.lab.questions.head import AnswerConfig, AnswerHead, Beam, HeadConfig, answer_losses, best_spans
 from electra_nb.lab.questions.spans import align, word_splitter
 from electra_nb.glue.head import Classifier, TaskLoss
 from electra_nb.glue.learner import SparseNorm, SumLoss
 from electra_nb.lab.questions.rows import question_rows, read_squad
-from electra_nb.lab.questions.spans import SpanConfig, find_answers
+from electra_nb.lab.questions.spans import find_answers
 from electra_nb.lab.questions.squad import answer_scores, normalise, squad1_scores, squad2_scores
-from electra_nb.lab.questions.windows import WindowConfig, Windows
+from electra_nb.lab.questions.windows import Windows
 from electra_nb.glue.learner import layer_factors, layer_groups
 from electra_nb.objectives.masking import apply_mask, n_slots, n_used
 from electra_nb.lab.objectives.flops import Shape, paper_models, paper_operations
@@ -267,11 +267,11 @@ def squad():
     "Paragraphs and the original's features."
     with gzip.open(here/'squad_features.json.gz') as f: return json.load(f)
 
-def question_windows(squad, folder, task, max_len, *config):
+def question_windows(squad, folder, task, max_len, doc_stride, max_question):
     "Rows and features of the recorded paragraphs."
     (folder/'squad.json').write_text(json.dumps(squad['data'][task]))
     rows = question_rows(read_squad(folder/'squad.json'))
-    return rows,Windows(rows, load_tokenizer(here/'vocab_bert_uncased.txt'), max_len, WindowConfig(*config), train=True)
+    return rows,Windows(rows, load_tokenizer(here/'vocab_bert_uncased.txt'), max_len, AnswerConfig(doc_stride=doc_stride, max_question=max_question), train=True)
 
 @pytest.mark.parametrize('key', ['squadv1_384_128_64', 'squad_512_128_64', 'squad_96_32_16', 'squadv1_128_64_24'])
 def test_squad_features(squad, key, tmp_path):
@@ -378,7 +378,7 @@ def test_squad_answers(squad, postprocessing, name, tmp_path):
     o,task,v2 = want['options'],want['task'],want['task']=='squad'
     rows,feats = question_windows(squad, tmp_path, task, o['max_seq_length'], o['doc_stride'], o['max_query_length'])
     beam = recorded_beam(np.load(here/'squad_outputs.npz'), name, o)
-    cfg = SpanConfig(o['n_best_size'], o['max_answer_length'], o['qa_na_threshold'])
+    cfg = AnswerConfig(o['n_best_size'], o['max_answer_length'], o['qa_na_threshold'])
     found = find_answers(feats, beam, cfg, relative=not o['answerable_classifier'])
     texts = [a.best.text if v2 else a.spans[0].text for a in found]
     assert dict(zip(rows.ids, texts))==want['predictions']

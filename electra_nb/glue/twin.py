@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['OnCls', 'narrow_head', 'wide_head', 'hf_head', 'largest_unit', 'on_cls', 'electra_head', 'dense_tensors', 'as_hf',
-           'named_outputs', 'to_hf', 'encoder_alone', 'save_head', 'save_classifier', 'load_head', 'load_classifier',
-           'pipeline_lines']
+           'named_outputs', 'to_hf', 'encoder_alone', 'lone_encoder', 'refuse_twin', 'save_head', 'save_classifier',
+           'load_head', 'load_classifier', 'pipeline_lines', 'predict_lines']
 
 # %% ../../nbs/book/45_twin.ipynb #37af8686
 import torch
@@ -18,6 +18,7 @@ from .encoders import load_encoder
 from .head import Classifier, mean_layer
 from .tasks import Task
 from ..core.files import atomic_folder
+from ..core.messages import say_once
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
@@ -140,6 +141,20 @@ def encoder_alone(
     twin.load_state_dict(electra.state_dict())
     return twin.eval()
 
+# %% ../../nbs/book/45_twin.ipynb #15ed453e
+def lone_encoder(
+    model:nn.Module, # with a head that no class of transformers has
+    head:str, # as for `encoder_alone`
+    instead:str, # a setting with which the model has a class there, such as `head='plain'`
+) -> PreTrainedModel:
+    "The encoder of a model for its folder, and a word about the rest."
+    say_once("transformers has no class with this head, so its Auto classes and pipelines refuse the folder of this model: "
+        f"Study.predict reads it. Fine-tune with {instead} for a folder that they open")
+    return encoder_alone(model.electra, head)
+
+def refuse_twin(instead:str): # as for `lone_encoder`
+    raise ValueError(f"transformers has no class with this head: fine-tune with {instead} for the same answers there")
+
 # %% ../../nbs/book/45_twin.ipynb #eb013237
 def save_head(
     model:nn.Module, # with a `head`
@@ -207,3 +222,11 @@ def pipeline_lines(
 ) -> list: # lines of Python
     "How transformers answers with a folder."
     return ['from transformers import pipeline', f"print(pipeline({name!r}, {str(folder)!r})({', '.join(args)}))"]
+
+# %% ../../nbs/book/45_twin.ipynb #df7d6d82
+def predict_lines(
+    folder:str, # of a saved model
+    example:str, # Python: what is passed
+) -> list: # lines of Python
+    "How this package answers with a folder."
+    return ['from electra_nb import predict', f"print(predict({str(folder)!r}, [{example}]))"]

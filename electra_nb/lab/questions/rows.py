@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['QuestionRows', 'find_words', 'word_range', 'find_answer', 'answer_place', 'need', 'need_text', 'cell_answers',
-           'read_squad', 'mrqa_table', 'question_columns', 'has_questions', 'question_rows']
+           'read_squad', 'paragraph_questions', 'question_columns', 'has_questions', 'question_rows']
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #93a71da1
 import json, numpy as np, regex
 from bisect import bisect_right
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ...core.files import hash_texts
 from ...core.messages import logger
 from ...glue.tables import need_columns, parse_cell, Table
@@ -28,15 +28,16 @@ class QuestionRows:
     questions:list
     contexts:list # the text that each question asks about
     answers:list=None # accepted texts of each question, a list; empty: no answer; None: unknown
-    spans:list=None # (first, last+1) character of the answer to train on; None: no answer
+    spans:list=None # (first, last+1) character of the answer to train on; None: no answer, or not at its place
     ids:list=None # names of the questions
     source:str='' # file or hub name; no folder
-    lost:dict=field(default_factory=dict) # id -> a sentence about its answer, if that is not at its place
-    skipped:int=0 # rows left out
 
     def __len__(self): return len(self.questions)
     @property
     def labels(self): return self.answers
+    @property
+    def lost(self): # numbers of the questions that cannot be trained on
+        return [i for i,(a,s) in enumerate(zip(self.answers or (), self.spans or ())) if a and not s]
     def texts(self): return [*zip(self.questions, self.contexts)]
     def fingerprint(self) -> str:
         "Changes with any question, context or answer."
@@ -45,31 +46,23 @@ class QuestionRows:
 
     def take(self, at):
         "The rows where `at` (n,) is True."
-        all_columns = self.questions,self.contexts,self.answers,self.spans,self.ids
-        columns = [[*compress(c, as_mask(at, len(self)))] if c else None for c in all_columns]
-        return QuestionRows(*columns, self.source, {i:self.lost[i] for i in columns[-1] or () if i in self.lost}, self.skipped)
+        at = as_mask(at, len(self))
+        columns = self.questions,self.contexts,self.answers,self.spans,self.ids
+        return QuestionRows(*(c and [*compress(c, at)] for c in columns), self.source)
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #2934c11d
 @lru_cache(maxsize=8)
-def find_words(
-    context:str, # questions on the same one often follow each other, so the last ones are remembered
-) -> list: # (first, last+1) character of each word
+def find_words(context:str) -> list: # (first, last+1) character of each word; the last contexts are remembered
     "Where the words of a context are."
     return [m.span() for m in regex.finditer('[^ \t\r\n\u202f]+', context)]
 
-def word_range(
-    words:list, # from `find_words`
-    span:tuple, # (first, last+1) character
-) -> tuple: # numbers of the first and the last word
-    "The words of an answer."
+def word_range(words:list, span:tuple) -> tuple: # words from `find_words`, (first, last+1) character -> first and last word
+    "The numbers of the words of an answer."
     starts = [w[0] for w in words]
     return bisect_right(starts, span[0])-1,bisect_right(starts, span[1]-1)-1
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #803b5ad8
-def find_answer(
-    text:str,
-    context:str,
-) -> tuple: # (first, last+1) character of the context; None: not there
+def find_answer(text:str, context:str) -> tuple: # (first, last+1) character of the context; None: not there
     "Where an answer is, as whole words if possible."
     part = regex.escape(text.strip())
     whole = rf'(?<![\w\p{{M}}]){part}(?![\w\p{{M}}])'
@@ -96,13 +89,15 @@ def answer_place(
     "The place of an answer: that of the file, nearly that, or the only one that there is."
     near = _among_words(context, text, start)
     if near is not None: return near,False
-    found = next(filter(None, ([m.start() for m in regex.finditer(regex.escape(text), context, f)] for f in (0,regex.I))), [])
+    def search(flags): return [m.start() for m in regex.finditer(regex.escape(text), context, flags)]
+    found = search(0) or search(regex.I)
     if len(found)==1: return found[0],True
-    units = [len(context.encode(code, 'replace')[:max(start, 0)*n].decode(code, 'ignore')) for code,n in (('utf-8',1),('utf-16-le',2))]
-    return next((k for k in units if k in found and start>0), None),True
+    def counted(code, n): return len(context.encode(code, 'replace')[:start*n].decode(code, 'ignore')) # units of `n` bytes
+    units = [counted('utf-8', 1),counted('utf-16-le', 2)] if start>0 else []
+    return next((k for k in units if k in found), None),True
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #ee20d755
-def need(o, key:str, kind, where:str): # object, key, type or several, place in the file
+def need(o, key:str, kind, where:str): # an object, a key, its type or types, the place in the file
     "The value of a key; refused where it is missing or of another type."
     if not isinstance(o, dict): raise ValueError(f"{where}: an object was expected, found {o!r:.60}")
     if key not in o: raise ValueError(f"{where}: no {key!r}; keys there: {', '.join(map(str, o))[:120]}")
@@ -125,8 +120,8 @@ def _unpacked(value, where):
     if isinstance(value, dict) and isinstance(value.get('text'), str): return [value]
     return value if isinstance(value, dict) else [*value] if isinstance(value, (list,tuple,np.ndarray)) else [value]
 
-def cell_answers(value, where:str) -> tuple: # (text, first character) of each, a character of None where only texts are given; placeholders
-    "The answers of a cell, and how many have no text."
+def cell_answers(value, where:str) -> list: # (text, first character) of each; a character of None where only texts are given
+    "The answers of a cell; None if there are answers, but no text in any."
     value = _unpacked(value, where)
     if isinstance(value, dict):
         texts,starts = (list(need(value, k, (list,tuple,np.ndarray), where)) for k in ('text','answer_start'))
@@ -141,69 +136,59 @@ def cell_answers(value, where:str) -> tuple: # (text, first character) of each, 
         if not (bare or isinstance(start, Real) and start==start):
             raise ValueError(f"{at}: the place of an answer is {start!r:.60}, a number of a character was expected")
         found.append((need_text(dict(text=text), 'text', at),start if bare else int(start)))
-    return found,len(given)-len(found)
+    return None if given and not found else found
 
-# %% ../../../nbs/lab/questions/02_rows.ipynb #6d619664
-def _hub_table(found, name): # `found`: (place, id, question, context, cell of answers or None, whether there is no answer or None)
-    "A table in the form of the hub."
-    if not found: raise ValueError(f"{name} has no questions")
-    where,*columns = map(list, zip(*found))
-    table = dict(zip(('id','question','context','answers','is_impossible'), columns))
-    n = sum(c is None for c in table['answers'])
-    if 0<n<len(found): raise ValueError(f"{name}: {n} of {len(found)} questions have no answers: give all, or none")
-    return Table({k:table[k] for k in table if not n or k in ('id','question','context')}, where, name)
-
-def _asked(o, at, answers):
-    "What `_hub_table` wants, for the questions of an object with a context; `answers` makes their cells."
-    context = need(o, 'context', str, at)
-    for k,qa in enumerate(need(o, 'qas', list, at)):
-        where = f'{at}.qas[{k}]'
-        question = need(qa, 'question', str, where)
-        yield where,qa.get('id', qa.get('qid')),question,context,answers(qa, where),qa.get('is_impossible')
-
-# %% ../../../nbs/lab/questions/02_rows.ipynb #41efd9f3
-def _squad_answers(qa, where):
-    if 'answers' not in qa: return None # they are unknown
-    if qa.get('is_impossible') is not None and need(qa, 'is_impossible', bool, where): return []
-    return need(qa, 'answers', list, where)
-
+# %% ../../../nbs/lab/questions/02_rows.ipynb #35d44e20
 def read_squad(
     path:Path, # .json; .gz, .bz2, .xz and .zst are decompressed
-) -> Table: # columns `id`, `question`, `context` and, where they are known, `answers` and `is_impossible`
+) -> Table: # columns `context` and `qas`
     "Read a file in SQuAD's format."
-    name,found = path.name,[]
+    name = path.name
     try: content = json.loads('\n'.join(read_lines(path, cut_long=False)))
     except (ValueError,RecursionError) as e: raise ValueError(f"{name}: broken JSON ({e})") from None
-    for i,article in enumerate(need(content, 'data', list, name)):
-        for j,p in enumerate(need(article, 'paragraphs', list, f'{name}: data[{i}]')):
-            found += _asked(p, f'{name}: data[{i}].paragraphs[{j}]', _squad_answers)
-    return _hub_table(found, name)
+    articles = enumerate(need(content, 'data', list, name))
+    found = {f'{name}: data[{i}].paragraphs[{j}]':p for i,article in articles
+        for j,p in enumerate(need(article, 'paragraphs', list, f'{name}: data[{i}]'))}
+    columns = {k:[need(p, k, kind, where) for where,p in found.items()] for k,kind in dict(context=str, qas=list).items()}
+    return Table(columns, [*found], name)
 
-# %% ../../../nbs/lab/questions/02_rows.ipynb #2270bce5
-def _mrqa_answers(qa, where):
-    "The cell of the answers of a question: the first detected answer, and the accepted texts."
-    accepted = qa.get('answers') and need(qa, 'answers', list, where)
-    odd = [t for t in accepted or () if not isinstance(t, str)]
-    if odd: raise ValueError(f"{where}.answers: texts were expected, found {odd[0]!r:.60}")
-    if 'detected_answers' not in qa: return accepted or None
+# %% ../../../nbs/lab/questions/02_rows.ipynb #f1015fea
+def _detected(qa, where):
+    "The cell of the answers of a question of MRQA."
     spots = need(qa, 'detected_answers', list, where)
     if not spots: return []
     at = f'{where}.detected_answers[0]'
-    spans = need(spots[0], 'char_spans', list, at)
+    text,spans = need_text(spots[0], 'text', at),need(spots[0], 'char_spans', list, at)
     if not (spans and isinstance(spans[0], list) and len(spans[0])==2): raise ValueError(f"{at}.char_spans: [[first, last]] was expected")
-    text = need_text(spots[0], 'text', at)
-    return dict(text=[text], answer_start=[spans[0][0]], accepted=accepted or [text])
+    accepted = cell_answers(need(qa, 'answers', list, where), where) if qa.get('answers') else None
+    return dict(text=[text], answer_start=[spans[0][0]], accepted=[t for t,_ in accepted or [(text,0)]])
 
-def mrqa_table(
-    table:Table, # the lines of the file, with the columns `context` and `qas`
-) -> Table: # as `read_squad`
-    "The questions of a file in MRQA's format."
+def _qa_answers(qa, where):
+    "The cell of the answers of a question; None: they are unknown."
+    if 'detected_answers' in qa: return _detected(qa, where)
+    if 'answers' not in qa: return None
+    if qa.get('is_impossible') is not None and need(qa, 'is_impossible', bool, where): return []
+    return need(qa, 'answers', list, where)
+
+# %% ../../../nbs/lab/questions/02_rows.ipynb #383ddd43
+def paragraph_questions(
+    table:Table, # with the columns `context` and `qas`
+) -> Table: # columns `id`, `question`, `context` and, where they are known, `answers` and `is_impossible`
+    "A row for each question of some paragraphs."
     columns,found = {k.lower():v for k,v in table.columns.items()},[]
     for where,context,qas in zip(table.locations, columns['context'], columns['qas']):
-        if context is None and qas is None: continue # the header
-        line = {k:v for k,v in dict(context=context, qas=qas).items() if v is not None}
-        found += _asked(line, where, _mrqa_answers)
-    return _hub_table(found, table.name)
+        if context is None and qas is None: continue # the header of MRQA
+        paragraph = {k:v for k,v in dict(context=context, qas=qas).items() if v is not None}
+        need(paragraph, 'context', str, where)
+        for k,qa in enumerate(need(paragraph, 'qas', list, where)):
+            at = f'{where}.qas[{k}]'
+            question = need(qa, 'question', str, at)
+            row = dict(id=qa.get('id', qa.get('qid')), question=question, context=context)
+            found.append((at,dict(row, answers=_qa_answers(qa, at), is_impossible=qa.get('is_impossible'))))
+    unknown = sum(row['answers'] is None for _,row in found)
+    if 0<unknown<len(found): raise ValueError(f"{table.name}: {unknown} of {len(found)} questions have no answers: give all, or none")
+    names = ['id','question','context',*([] if unknown else ['answers','is_impossible'])]
+    return Table({k:[row[k] for _,row in found] for k in names}, [at for at,_ in found], table.name)
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #dd7e76b0
 _usual = dict(question='question query'.split(), context='context paragraph passage document article story text'.split(),
@@ -221,60 +206,58 @@ def has_questions(table:Table) -> bool:
     if {'context','qas'}<=names: return True
     if not {'question','context'}<=columns.keys(): return False
     if 'answer' not in columns: return names<={'question','context','id','title'}
-    def stands(o, c): return isinstance(o, dict) or bool(regex.search(rf'(?i)(?<![a-z0-9]){regex.escape(str(o))}(?![a-z0-9])', str(c)))
+    def fits(answer, context):
+        if isinstance(answer, dict): return True
+        return any(isinstance(o, dict) or regex.search(rf'(?i)(?<![a-z0-9]){regex.escape(str(o))}(?![a-z0-9])', str(context)) for o in answer)
     cells = islice(zip(table.columns[columns['answer']], table.columns[columns['context']]), 1000)
-    filled = [(a,c) for a,c in ((_unpacked(v, table.name),c) for v,c in cells) if a]
-    return sum(isinstance(a, dict) or any(stands(o, c) for o in a) for a,c in filled)>len(filled)/2
+    found = [fits(a, context) for a,context in ((_unpacked(v, table.name),c) for v,c in cells) if a]
+    return sum(map(bool, found))>len(found)/2
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #ef2d49d5
-def _row(table, names, i):
-    "Id, question, context and cell of answers of a row."
-    where,row = table.locations[i],{k:table.columns[c][i] for k,c in names.items()}
+def _row(row, where):
+    "Question, context, accepted texts (None: unknown), span, whether that was searched, and a sentence if it should be there."
     question,context = (need_text(row, k, where) for k in ('question','context'))
-    answer,start = row.get('answer'),str(row.get('start'))
-    if isinstance(answer, str) and regex.fullmatch(r'-?\d+(\.0)?', start): answer = dict(text=answer, answer_start=int(float(start)))
-    return str(i) if is_null(row.get('id')) else str(row['id']),question,context,answer
-
-def _span_of(answers, context): # from `cell_answers`
-    "(first, last+1) character of the answer to train on, whether the context was searched, and where the answer should be."
-    if not answers: return None,False,''
-    text,start = answers[0]
-    if start is None: return next(filter(None, (find_answer(t, context) for t,_ in answers)), None),False,'in'
-    k,searched = answer_place(context, text, start)
-    return None if k is None else (k,k+len(text)),searched,f'at character {start} of'
+    cell,start = row.get('answer'),str(row.get('start'))
+    if isinstance(cell, str) and regex.fullmatch(r'-?\d+(\.0)?', start): cell = dict(text=cell, answer_start=int(float(start)))
+    answers = cell_answers(cell, where)
+    if not answers: return question,context,answers,None,False,''
+    (text,start),accepted = answers[0],cell.get('accepted') if isinstance(cell, dict) else None
+    if start is None: span,searched = next(filter(None, (find_answer(t, context) for t,_ in answers)), None),False
+    else:
+        first,searched = answer_place(context, text, start)
+        span = None if first is None else (first,first+len(text))
+    there = 'in' if start is None else f'at character {start} of'
+    lost = '' if span else f"{where}: the answer {text!r:.60} is not {there} its context"
+    return question,context,accepted or [t for t,_ in answers],span,searched and not lost,lost
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #7ffba681
 def question_rows(
-    table:Table, # with questions and contexts, or in MRQA's format
+    table:Table, # with questions and contexts, or with the columns `context` and `qas`
 ) -> QuestionRows:
     "The questions of a table, with their answers."
-    if 'qas' in map(str.lower, table.columns): table = mrqa_table(table)
-    names,rows,lost,seen = question_columns(table),[],{},Counter()
-    n_searched,n_empty,denied = 0,0,None
-    impossible = table.columns.get('is_impossible', [None]*len(table))
+    if 'qas' in map(str.lower, table.columns): table = paragraph_questions(table)
+    names,name,n = question_columns(table),table.name,len(table)
     need_columns(table, [names.get(c, c) for c in ('question','context')])
-    for i,where in enumerate(table.locations):
-        key,question,context,cell = _row(table, names, i)
-        answers,placeholders = cell_answers(cell, where)
-        seen[key] += 1
-        if seen[key]>1: key = f'{key}-{seen[key]}'
-        span,searched,at = _span_of(answers, context)
-        if answers and not span: lost[key] = f"{where}: the answer {answers[0][0]!r:.60} is not {at} its context"
-        accepted = cell.get('accepted') if isinstance(cell, dict) else None
-        rows.append((question, context, accepted or [t for t,_ in answers], span, key))
-        n_searched += bool(searched and span)
-        n_empty += bool(placeholders and not answers)
-        if not answers and impossible[i] is False: denied = denied or where
-    unknown = 'answer' not in names or 0<n_empty==len(rows)
-    if denied and not unknown: raise ValueError(f"{denied}: no answers, but is_impossible is false")
-    _tell(table.name, len(rows), lost, n_searched, seen.total()-len(seen))
-    questions,contexts,accepted,spans,ids = map(list, zip(*rows))
-    return QuestionRows(questions, contexts, None if unknown else accepted, spans, ids, table.name, lost)
-
-def _tell(name, n, lost, n_searched, n_again):
-    "Refuse no questions, or many answers that are not to be found; say what was searched or numbered."
     if not n: raise ValueError(f"{name} has no questions")
-    if len(lost)>n//10: raise ValueError(f"{next(iter(lost.values()))} ({len(lost)} such questions of {n}). Places are counted in "
-        "characters, from 0; a text that stands in its context once is found without")
-    if n_searched: logger.info(f"{name}: {n_searched:,} of {n:,} answers were not at their places and were searched in their contexts")
-    if n_again: logger.info(f"{name}: {n_again:,} of {n:,} questions have the id of another one, and are numbered")
+    rows = [_row({k:table.columns[c][i] for k,c in names.items()}, where) for i,where in enumerate(table.locations)]
+    questions,contexts,accepted,spans,searched,lost = map(list, zip(*rows))
+    lost = [*filter(None, lost)]
+    if len(lost)>n//10: raise ValueError(f"{lost[0]} ({len(lost)} such questions of {n}). Places are counted in characters, from 0; "
+        "a text that stands in its context once is found without")
+    found = sum(searched)
+    if found: logger.info(f"{name}: {found:,} of {n:,} answers were not at their places and were searched in their contexts")
+    unknown = 'answer' not in names or all(a is None for a in accepted)
+    for a,impossible,where in zip(accepted, table.columns.get('is_impossible', ()), table.locations):
+        if not unknown and not a and impossible is False: raise ValueError(f"{where}: no answers, but is_impossible is false")
+    ids = _ids(table.columns.get(names.get('id'), [None]*n), name)
+    return QuestionRows(questions, contexts, None if unknown else [a or [] for a in accepted], spans, ids, name)
+
+def _ids(given, name):
+    "The names of questions, or their numbers; a name that comes again gets a number."
+    seen,ids = Counter(),[str(i) if is_null(v) else str(v) for i,v in enumerate(given)]
+    for i,k in enumerate(ids):
+        seen[k] += 1
+        if seen[k]>1: ids[i] = f'{k}-{seen[k]}'
+    n = seen.total()-len(seen)
+    if n: logger.info(f"{name}: {n:,} of {len(ids):,} questions have the id of another one, and are numbered")
+    return ids
