@@ -46,7 +46,7 @@ def _check_splits(data):
     if lacks: raise ValueError(f"{data.name} cannot be fine-tuned. {'; '.join(why)}")
     for m in data.missing: logger.info(m)
     for s in data.splits.values():
-        if s.skipped: logger.info(f"{data.name}: {s.skipped} line(s) of {s.source} have too few columns and are left out")
+        if getattr(s, 'skipped', 0): logger.info(f"{data.name}: {s.skipped} line(s) of {s.source} have too few columns and are left out")
     return data
 
 # %% ../nbs/calls/02_finetuning.ipynb #8231a8ae

@@ -6,10 +6,10 @@ from electra_nb.core.tiny import tiny_text
 from electra_nb.glue.encoders import load_encoder
 from electra_nb.glue.head import Classifier, Task
 from electra_nb.glue.learner import finetune_config, layer_factors, layer_groups, set_dropout
-from electra_nb.glue.twin import load_classifier, save_classifier, to_hf
+from electra_nb.glue.twin import load_classifier, lone_encoder, save_classifier, to_hf
 from electra_nb.lab.questions.head import Reader, folder_twin, heads, plain_twin
 from electra_nb.lab.tags.tagger import Tagger, tagger_twin
-from electra_nb.lab.tags.wide import WideTagger, wide_folder
+from electra_nb.lab.tags.wide import WideTagger
 from electra_nb.model.families import encode, families, mlm_logits, rtd_logits, tie_towers
 from electra_nb.model.hf import load_models, load_tower, save_models
 from electra_nb.model.towers import ModelConfig, get_models

@@ -13,8 +13,7 @@ from ...core.messages import say_once
 from ...glue.classify import Classify, ClassifyConfig
 from ...glue.features import Features
 from ...glue.head import Classifier, dense, encode_rows, mean_pool
-from ...glue.twin import encoder_alone, load_head, save_head
-from ..tags.wide import wide_lines
+from ...glue.twin import encoder_alone, load_head, predict_lines, save_head
 from ...text.batches import token_positions
 from functools import partial
 from torch import Tensor, nn
@@ -161,7 +160,7 @@ class ClassifyPairs(Classify):
         if not self.apart(own): return super().model(encoder, dropout, own)
         say_once("pairs: each text is encoded by itself; pair_head='together' is the paper's way, both in one row")
         return PairModel(encoder, self.n_out, self.task.symmetric and own.swap_pairs, dropout, own.pooling)
-    def use(self, folder, own): return wide_lines(folder, self.example) if self.apart(own) else super().use(folder, own)
+    def use(self, folder, own): return predict_lines(folder, self.example) if self.apart(own) else super().use(folder, own)
 
     def hf_model(self, model):
         if isinstance(model, Classifier): return super().hf_model(model)

@@ -22,16 +22,11 @@ from pathlib import Path
 from scipy import sparse
 
 # %% ../../../nbs/lab/tags/05_clusters.ipynb #024b7dd1
-def directed_counts(
-    sentences:list, # of lists of words
-    words:list, # to be counted
-    window:int=2, # largest distance of neighbours, in words
-) -> sparse.csr_matrix: # (v, 2*window*v) a block of columns for each distance and direction
-    "Count neighbours by distance and direction."
-    ids,v = {w:i for i,w in enumerate(words)},len(words)
-    flat = np.array([ids.get(w, -1) for s in sentences for w in (*s,*[None]*window)])
-    blocks = []
-    for k in range(1, window+1):
+def directed_counts(sentences:list, words:list) -> sparse.csr_matrix: # lists of words, those to be counted -> (v, 4*v)
+    "Count neighbours, with a block of columns for each distance, 1 and 2, and direction."
+    ids,v,blocks = {w:i for i,w in enumerate(words)},len(words),[]
+    flat = np.array([ids.get(w, -1) for s in sentences for w in (*s,None,None)])
+    for k in (1,2):
         a,b = flat[:-k],flat[k:]
         both = (a>=0) & (b>=0)
         after = sparse.coo_matrix((np.ones(both.sum()),(a[both],b[both])), shape=(v,v)).tocsr()
@@ -60,10 +55,8 @@ def text_words(text:str) -> list:
     "The words and signs of a text, in small letters; an underscore is a sign, as it is for tokenizers."
     return re.findall(r'[^\W_]+|[^\w\s]|_', text.lower())
 
-def run_sentences(
-    folder:Path, # of a run
-) -> list: # of lists of words, in small letters
-    "Rows of the text that an encoder was trained on."
+def run_sentences(folder:Path) -> list: # of lists of words, in small letters
+    "Rows of the text of a run."
     info,tok = read_run_info(folder),load_tokenizer(folder/'tokenizer')
     rows,_ = run_rows(info, stored_recipe(info), tok)
     n = min(len(rows), max(1, n_tokens*len(rows)//len(rows.ids)))

@@ -40,10 +40,7 @@ def word_features(
 # %% ../../../nbs/lab/tags/04_crf.ipynb #cbbef6e0
 settings = dict(c1=.1, c2=.1, max_iterations=100) # of CRFsuite; not tuned on any task
 
-def crf_tagger(
-    sentences:list, # of lists of features, as `word_features` makes them
-    tags:list, # of lists of tags
-): # `pycrfsuite.Tagger`
+def crf_tagger(sentences:list, tags:list): # lists of features, as `word_features` makes them, lists of tags -> `pycrfsuite.Tagger`
     "Train a CRF."
     import pycrfsuite
     trainer,tagger = pycrfsuite.Trainer(params=settings, verbose=False),pycrfsuite.Tagger()
@@ -78,18 +75,12 @@ def crf_table(
     return CRF(torch.tensor([k for k,_ in known]), torch.from_numpy(weights), torch.from_numpy(links))
 
 # %% ../../../nbs/lab/tags/04_crf.ipynb #3c422fd0
-def word_keys(
-    words:list, # of a sentence
-) -> Tensor: # (words, 20) int64; 0 where a word has fewer features
-    "The keys of the features of each word."
+def word_keys(words:list) -> Tensor: # (words, 20) int64; 0 where a word has fewer features
+    "The keys of the features of each word of a sentence."
     keys = [[*map(feature_key, fs)] for fs in word_features(words)]
     return torch.tensor([[*ks,*[0]*(20-len(ks))] for ks in keys])
 
-def tag_scores(
-    keys:Tensor, # (n,) of a CRF
-    weights:Tensor, # (n, n_tags)
-    word:Tensor, # (..., 20) from `word_keys`
-) -> Tensor: # (..., n_tags)
+def tag_scores(keys:Tensor, weights:Tensor, word:Tensor) -> Tensor: # (n,) and (n, n_tags) of a CRF, (..., 20) keys -> (..., n_tags)
     "What a CRF says of words by themselves."
     at = torch.searchsorted(keys, word).clamp(max=len(keys)-1)
     return (weights[at].float()*(keys[at]==word)[...,None]).sum(-2)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['schemes', 'tag_metrics', 'parts', 'tag_spans', 'span_tags', 'is_span_tag', 'are_spans', 'as_spans', 'refuse_odd_tag',
-           'clean_spans', 'n_loose', 'span_counts', 'ratio']
+           'clean_spans', 'span_counts', 'ratio']
 
 # %% ../../../nbs/lab/tags/01_spans.ipynb #28cf84ce
 import re
@@ -13,10 +13,7 @@ from collections.abc import Iterable
 from functools import partial
 
 # %% ../../../nbs/lab/tags/01_spans.ipynb #d7864c4f
-def parts(tag): # -> (letter, type)
-    "'B-NP' -> ('B','NP'), 'O' -> ('O','')."
-    letter,_,type_ = tag.partition('-')
-    return letter,type_
+def parts(tag): return tag.partition('-')[::2] # 'B-NP' -> ('B','NP'), 'O' -> ('O','')
 
 def tag_spans(
     tags:list, # of one sentence
@@ -40,7 +37,6 @@ def span_tags(
     scheme:str='BIOES', # one of `schemes` (original code: BIOES)
 ) -> list: # n tags
     "Write spans as tags; spans that overlap are refused."
-    if scheme not in schemes: raise ValueError(f"scheme={scheme!r} is unknown: choose {', '.join(schemes)}")
     alone,first,inner,last = schemes[scheme]
     tags = ['O']*n
     for a,b,type_ in spans:
@@ -93,20 +89,11 @@ def refuse_odd_tag(tags:list, where:list) -> None: # lists of tags, and location
     raise ValueError(_odd.format(place, tag, ', but most tags here are'))
 
 # %% ../../../nbs/lab/tags/01_spans.ipynb #27b4da9c
-def clean_spans(
-    tags:list, # of one sentence
-    where:str, # location, for messages
-) -> list: # spans
+def clean_spans(tags:list, where:str) -> list: # tags of one sentence, location for messages -> spans
     "The spans of tags that are given as the truth."
     odd = next((i for i,t in enumerate(tags) if not is_span_tag(t)), None)
     if odd is not None: raise ValueError(_odd.format(f'{where}, word {odd+1}', tags[odd], ''))
     return tag_spans([t[0].translate(str.maketrans('LUM', 'ESI'))+t[1:] for t in tags], conlleval=True)
-
-def n_loose(tags:list) -> int:
-    "How many spans of lists of tags begin with `I` or `E`, where others begin with `B` or `S`."
-    first = [(a==0 or ts[a-1]=='O', ts[a][0] in 'IE') for ts in tags for a,_,_ in tag_spans(ts, True)]
-    iob1 = all(loose for after_o,loose in first if after_o)
-    return 0 if iob1 else sum(loose for _,loose in first)
 
 # %% ../../../nbs/lab/tags/01_spans.ipynb #896a33c2
 def span_counts(true:list, pred:list, conlleval:bool=False) -> tuple: # right, predicted, true

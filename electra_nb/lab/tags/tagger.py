@@ -30,10 +30,7 @@ class TagConfig(LabelConfig):
     narrow = dict(tag_head='wide') # in encoders narrower than those of the paper
 
 # %% ../../../nbs/lab/tags/03_tagger.ipynb #c00f546d
-def sentence_windows(
-    sizes:list, # pieces of each word
-    room:int, # pieces in a row, special tokens not counted
-) -> list: # (first word, limit) of each row
+def sentence_windows(sizes:list, room:int) -> list: # pieces of each word, and those that fit in a row -> (first word, limit) of each row
     "Cut a sentence between words so that each part fits."
     starts,used = [0],0
     for i,n in enumerate(sizes):
@@ -42,10 +39,7 @@ def sentence_windows(
     return list(zip(starts, [*starts[1:],len(sizes)]))
 
 # %% ../../../nbs/lab/tags/03_tagger.ipynb #abb9551a
-def word_pieces(
-    sentences:list, # of lists of words
-    tok:PreTrainedTokenizerFast, # of the encoder
-) -> list: # for each sentence, ids of each word
+def word_pieces(sentences:list, tok:PreTrainedTokenizerFast) -> list: # for each sentence, a list of words, the ids of each word
     "Tokenize every word by itself, as it would be in its sentence."
     tokenize = line_encoder(tok)
     check_unicode(map(' '.join, sentences))
@@ -85,9 +79,7 @@ class TagFeatures(PackedRows):
     @property
     def y(self): return torch.from_numpy(np.concatenate(self.targets))
 
-    def batch(self,
-        at, # (bs,) numbers of features
-    ) -> tuple: # ids (bs, sl), lengths (bs,), ids of type 0 (bs,), first pieces (bs, w) or 0, tags (bs, w) or -100
+    def batch(self, at) -> tuple: # ids (bs, sl), lengths (bs,), ids of type 0 (bs,), first pieces (bs, w) or 0, tags (bs, w) or -100
         "Gather features, padded to the longest of them."
         def padded(arrays, value): return pad_sequence([torch.from_numpy(arrays[i]) for i in at], True, value)
         return *self.gather(at),torch.from_numpy(self.n_a[at]),padded(self.first, 0),padded(self.targets, -100)
@@ -117,11 +109,9 @@ class Tagger(nn.Module):
 # %% ../../../nbs/lab/tags/03_tagger.ipynb #ed9a4044
 class TagLoss:
     "The mean over sentences of the sum over their words."
-    def __init__(self): self.reduction,self.weights,self.smoothing = 'mean',None,0.
-    def __call__(self,
-        out:Tensor, # (bs, w, n_out)
-        y:Tensor, # (bs, w) ids of tags; -100: no word
-    ) -> Tensor: # 0-dimensional, or (bs,) with `reduction='none'`
+    def __init__(self, weights:Tensor=None, smoothing:float=0.): # as for `glue.head.TaskLoss`
+        self.weights,self.smoothing,self.reduction = weights,smoothing,'mean'
+    def __call__(self, out, y): # (bs, w, n_out), (bs, w) ids of tags or -100 -> 0-dimensional, or (bs,) with `reduction='none'`
         weights = None if self.weights is None else self.weights.to(out.device)
         how = dict(weight=weights, reduction='none', label_smoothing=self.smoothing)
         loss = F.cross_entropy(out.float().flatten(0, 1), y.flatten(), **how).view(y.shape).sum(1)
@@ -132,11 +122,8 @@ class TagLoss:
 
 # %% ../../../nbs/lab/tags/03_tagger.ipynb #459b76c5
 @torch.no_grad()
-def tagger_twin(
-    model:Tagger,
-    labels:tuple, # tags, in the order of their ids
-) -> PreTrainedModel: # `ElectraForTokenClassification`, or that of another family, in evaluation mode
-    "The same model as a class of transformers."
+def tagger_twin(model:Tagger, labels:tuple) -> PreTrainedModel: # tags in the order of their ids -> `ElectraForTokenClassification` or alike
+    "The same model as a class of transformers, in evaluation mode."
     hf = as_hf(model.electra, 'tag', model.head.weight, model.head.bias, **named_outputs(labels))
     types = getattr(hf.base_model.embeddings, 'token_type_embeddings', None)
     if types is not None: types.weight[0] = types.weight[model.word_types]

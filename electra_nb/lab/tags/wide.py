@@ -4,15 +4,13 @@
 
 # %% auto #0
 __all__ = ['most', 'share', 'sums', 'maxima', 'walk', 'chain_losses', 'best_with_each', 'fold_numbers', 'train_crfs',
-           'known_clusters', 'WideFeatures', 'WideHead', 'WideTagger', 'ChainLoss', 'chain_loss', 'wide_folder',
-           'refuse_twin', 'wide_lines']
+           'known_clusters', 'WideFeatures', 'WideHead', 'WideTagger', 'ChainLoss', 'chain_loss']
 
 # %% ../../../nbs/lab/tags/06_wide.ipynb #c93f78ce
 import numpy as np, torch
 from collections.abc import Callable
 from ...core.messages import duration, logger, say_once
 from ...glue.head import dense, encode_rows
-from ...glue.twin import encoder_alone
 from .clusters import run_clusters
 from .crf import CRF, crf_table, crf_tagger, tag_scores, word_features, word_keys
 from .tagger import TagFeatures, TagLoss
@@ -22,10 +20,7 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 
 # %% ../../../nbs/lab/tags/06_wide.ipynb #2f3c89e9
-def sums(
-    a:Tensor, # (bs, n)
-    links:Tensor, # (n, m)
-) -> Tensor: # (bs, m)
+def sums(a:Tensor, links:Tensor) -> Tensor: # (bs, n), (n, m) -> (bs, m)
     "The logarithm of the product of the exponentials."
     most = a.amax(-1, keepdim=True)
     return ((a-most).exp()@links.exp()).clamp(min=1e-37).log()+most
@@ -47,12 +42,7 @@ def walk(
     return steps
 
 # %% ../../../nbs/lab/tags/06_wide.ipynb #c376f49b
-def chain_losses(
-    scores:Tensor, # (bs, w, n) of each word for each tag
-    mask:Tensor, # (bs, w) bool, False at padding
-    links:Tensor, # (n+1, n+1) of each pair of neighbours
-    y:Tensor, # (bs, w) ids of tags; -100: any
-) -> Tensor: # (bs,)
+def chain_losses(scores:Tensor, mask:Tensor, links:Tensor, y:Tensor) -> Tensor: # as for `walk`; (bs, w) ids of tags, -100: any -> (bs,)
     "The negative log-likelihood of each row."
     other = (torch.arange(scores.shape[-1], device=y.device)!=y[...,None]) & (y>=0)[...,None]
     both = torch.cat([scores,scores.masked_fill(other, -1e4)])
@@ -60,11 +50,7 @@ def chain_losses(
     return every-true
 
 # %% ../../../nbs/lab/tags/06_wide.ipynb #50fd73d2
-def best_with_each(
-    scores:Tensor, # (bs, w, n) of each word for each tag
-    mask:Tensor, # (bs, w) bool, False at padding
-    links:Tensor, # (n+1, n+1) of each pair of neighbours
-) -> Tensor: # (bs, w, n)
+def best_with_each(scores:Tensor, mask:Tensor, links:Tensor) -> Tensor: # as for `walk` -> (bs, w, n)
     "The score of the best sequence that has a tag at a word (Viterbi from both ends)."
     after = [links[:-1,-1].expand(len(scores), -1)]
     for score,real in zip(scores.unbind(1)[:0:-1], mask.unbind(1)[:0:-1]):
@@ -108,12 +94,9 @@ def known_clusters(source:str, sentences:list) -> dict: # empty where the text i
 
 class WideFeatures(TagFeatures):
     "Rows of ids, with the place of each word and what a CRF says or needs to know of it."
-    def __init__(self, *args,
-        train:bool=False, # their tags are learned
-        **kwargs, # as those of `TagFeatures`
-    ):
-        super().__init__(*args, **kwargs)
-        self.train,self.labels = train,kwargs.get('labels') or args[2]
+    def __init__(self, rows, tok, labels, *args, train:bool=False): # as for `TagFeatures`; `train`: their tags are learned
+        super().__init__(rows, tok, labels, *args)
+        self.train,self.labels = train,labels
 
     @cached_property
     def counted(self) -> tuple: # as from `train_crfs`
@@ -137,20 +120,14 @@ share = .3 # of what the encoder says when words are tagged
 
 class WideHead(nn.Module):
     "Scores of words for tags, and of neighbouring tags."
-    def __init__(self,
-        d:int, # width of the encoder
-        n_out:int, # number of tags
-        n_rows:int=1, # of the CRF's table
-        dropout:float=.5, # on the vectors
-    ):
+    def __init__(self, d:int, n_out:int, n_rows:int=1): # width of the encoder, number of tags, rows of the CRF's table
         super().__init__()
-        self.out,self.dropout = dense(4*d, n_out),nn.Dropout(dropout)
+        self.out,self.dropout = dense(4*d, n_out),nn.Dropout(.5)
         self.register_buffer('keys', torch.zeros(n_rows, dtype=torch.int64))
         self.register_buffer('weights', torch.zeros(n_rows, n_out, dtype=torch.float16))
         self.register_buffer('links', torch.zeros(n_out+1, n_out+1)) # the last row and column: outside of the sentence
 
-    def take(self, crf:CRF) -> None:
-        "Begin with a CRF."
+    def take(self, crf:CRF) -> None: # before training
         self.keys,self.weights = crf.keys.to(self.keys.device),crf.weights.half().to(self.keys.device)
         self.links[:-1,:-1] = crf.links
 
@@ -185,19 +162,14 @@ class WideTagger(nn.Module):
         out = self.head(torch.cat(pieces, -1), word).float(),first>0,self.head.links
         return out if self.training else best_with_each(*out)
 
-    def count_rows(self,
-        train:WideFeatures, # training rows
-    ) -> None:
+    def count_rows(self, train:WideFeatures) -> None:
         "Begin with the CRF of the training rows, once."
         if len(self.head.keys)==1: self.head.take(train.counted[0])
 
 # %% ../../../nbs/lab/tags/06_wide.ipynb #07165664
 class ChainLoss(TagLoss):
     "The mean over sentences of the negative log-likelihood; of the scores of best sequences the loss of `TagLoss`."
-    def __call__(self,
-        out, # what `WideTagger` gives
-        y:Tensor, # (bs, w) ids of tags; -100: unknown, or no word
-    ) -> Tensor: # 0-dimensional
+    def __call__(self, out, y): # what `WideTagger` gives, (bs, w) ids of tags or -100
         if isinstance(out, Tensor): return super().__call__(out, y)
         with torch.autocast(y.device.type, enabled=False): return chain_losses(*out, y).mean()
 
@@ -208,21 +180,3 @@ def chain_loss(own) -> ChainLoss: # `own` is a `TagConfig`
         if getattr(own, k): raise ValueError(f"{k} would have no effect on the wide head: pass tag_head='linear' with it")
     say_once("tags: the wide head, which adds what the encoder says to a CRF of counted features; tag_head='linear' is that of the paper's code")
     return ChainLoss()
-
-# %% ../../../nbs/lab/tags/06_wide.ipynb #1bd7ea66
-def wide_folder(model:WideTagger) -> PreTrainedModel:
-    "What a folder for transformers can hold of a model."
-    say_once("transformers has no class with the wide head, so its Auto classes and pipelines refuse the folder of this model: "
-        "Study.predict reads it. Fine-tune with tag_head='linear' for a folder that they open")
-    return encoder_alone(model.electra, 'tags')
-
-# %% ../../../nbs/lab/tags/06_wide.ipynb #13dd27c2
-def refuse_twin():
-    raise ValueError("transformers has no class with the wide head: fine-tune with tag_head='linear' for the same answers there")
-
-def wide_lines(
-    folder:str, # of a saved model
-    example:str, # Python: a text
-) -> list: # lines of Python
-    "How to tag with a folder."
-    return ['from electra_nb import predict', f"print(predict({str(folder)!r}, [{example}]))"]

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from ...core.messages import duration, logger, say_once
 from ...glue.features import Features
 from ...glue.head import dense, encode_rows, mean_pool
-from ...glue.twin import encoder_alone, load_head, save_head
+from ...glue.twin import encoder_alone, load_head, predict_lines, save_head
 from ..pairs.apart import ClassifyPairs, PairConfig
 from ..rivals.tfidf import linear_model, text_vectors
 from ..tags.crf import feature_key
-from ..tags.wide import fold_numbers, most, wide_lines
+from ..tags.wide import fold_numbers, most
 from functools import cache, cached_property
 from scipy.optimize import minimize_scalar
 from torch import Tensor, nn
@@ -231,7 +231,7 @@ class ClassifyTexts(ClassifyPairs):
         if not self.wide(own): return super().model(encoder, dropout, own)
         say_once("texts: the wide head, which adds what the encoder says to tf-idf; text_head='plain' is that of the paper's code")
         return CountedText(encoder, self.n_out, dropout, own.pooling, share=own.text_share)
-    def use(self, folder, own): return wide_lines(folder, self.example) if self.wide(own) else super().use(folder, own)
+    def use(self, folder, own): return predict_lines(folder, self.example) if self.wide(own) else super().use(folder, own)
     def if_beaten(self, rival, recipe):
         "What to try where a rival is better than runs with these settings."
         if self.pair or rival!='tf-idf' or recipe.get('text_head')!='plain': return ''
