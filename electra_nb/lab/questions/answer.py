@@ -43,7 +43,6 @@ class Answer:
     def model(self, encoder, dropout, own): return Reader(encoder, heads[own.head])
     def training_loss(self, train, own): return self.loss
     def to_labels(self, act): return act # scores need all of an answer
-    def html(self, table): return table.to_html()
     def confused(self, rows, pred): raise ValueError("a confusion matrix needs labels; this task has answers in a context")
 
 # %% ../../../nbs/lab/questions/06_answer.ipynb #6d7254f1

@@ -77,13 +77,8 @@ class AnswerHead(nn.Module):
         return self.absent(torch.cat([h[:,0],*mean], -1))[:,0]
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #712671d7
-def answer_losses(
-    head:AnswerHead,
-    h:Tensor, # (bs, sl, d) hidden states
-    mask:Tensor, # (bs, sl) bool, True where an answer may be
-    y:Tensor, # (bs, 3) first and last position of the answer, 1 if there is none
-) -> Tensor: # (bs,)
-    "The loss of each row."
+def answer_losses(head:AnswerHead, h:Tensor, mask:Tensor, y:Tensor): # (bs, sl, d), (bs, sl) as for `starts`, (bs, 3) targets -> (bs,)
+    "The loss of each row; targets are the first and the last position of the answer, and 1 if there is none."
     first,last,none = y.unbind(1)
     starts = head.starts(h, mask).float()
     ends = head.ends(h, mask, first[:,None])[:,0].float()
@@ -118,13 +113,8 @@ class Reader(nn.Module):
         super().__init__()
         self.electra,self.head = electra,AnswerHead(electra.config.hidden_size, cfg)
 
-    def forward(self,
-        ids:Tensor, # (bs, sl) token ids
-        lens:Tensor, # (bs,) ids in each row
-        n_a:Tensor, # (bs,) ids before the context
-        y:Tensor=None, # (bs, 3) targets, see `answer_losses`; None: losses are 0
-        indices:Tensor=None, # positions of the tokens, see `lab.speed.unpad`; None: compute at padding too
-    ): # (bs,) losses in training, else the values of a `Beam`, a tuple
+    def forward(self, ids, lens, n_a, y=None, indices=None): # as for `encode_rows`; (bs, 3) targets, or None: losses are 0
+        "(bs,) losses in training, else the values of a `Beam`, a tuple."
         h,_,token_type_ids = encode_rows(self.electra, ids, lens, n_a, indices)
         here = token_type_ids.bool()
         here[:,0] = True

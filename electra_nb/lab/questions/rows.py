@@ -206,12 +206,10 @@ def has_questions(table:Table) -> bool:
     if {'context','qas'}<=names: return True
     if not {'question','context'}<=columns.keys(): return False
     if 'answer' not in columns: return names<={'question','context','id','title'}
-    def fits(answer, context):
-        if isinstance(answer, dict): return True
-        return any(isinstance(o, dict) or regex.search(rf'(?i)(?<![a-z0-9]){regex.escape(str(o))}(?![a-z0-9])', str(context)) for o in answer)
+    def stands(o, c): return isinstance(o, dict) or bool(regex.search(rf'(?i)(?<![a-z0-9]){regex.escape(str(o))}(?![a-z0-9])', str(c)))
     cells = islice(zip(table.columns[columns['answer']], table.columns[columns['context']]), 1000)
-    found = [fits(a, context) for a,context in ((_unpacked(v, table.name),c) for v,c in cells) if a]
-    return sum(map(bool, found))>len(found)/2
+    filled = [(a,c) for a,c in ((_unpacked(v, table.name),c) for v,c in cells) if a]
+    return sum(isinstance(a, dict) or any(stands(o, c) for o in a) for a,c in filled)>len(filled)/2
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #ef2d49d5
 def _row(row, where):

@@ -27,12 +27,8 @@ def word_splitter(tok:PreTrainedTokenizerFast) -> Callable: # text -> list of wo
     return split
 
 # %% ../../../nbs/lab/questions/04_spans.ipynb #ce7cc400
-def align(
-    predicted:str, # words as the tokenizer sees them, between blanks
-    original:str, # text that holds them
-    split:Callable, # from `word_splitter`
-) -> tuple: # (first, last+1) character of `original`
-    "Where a predicted text is; all of the original where it cannot be found."
+def align(predicted:str, original:str, split:Callable) -> tuple: # from `word_splitter` -> (first, last+1) character of `original`
+    "Where a text is that the tokenizer sees in an original one; all of the original where it cannot be found."
     seen = ' '.join(split(original))
     at = seen.find(predicted)
     letters = [i for i,c in enumerate(original) if c!=' ']
@@ -113,13 +109,10 @@ def _ranked(feats, beam, allowed):
     return (zip(*(c[a:b].tolist() for c in columns)) for a,b in zip(bounds, bounds[1:]))
 
 # %% ../../../nbs/lab/questions/04_spans.ipynb #7e82b2f7
-def find_answers(
-    feats:Windows, # n windows
-    beam:Beam, # what the model says about each
-    cfg:AnswerConfig=AnswerConfig(),
+def find_answers(feats:Windows, beam:Beam, cfg:AnswerConfig=AnswerConfig(),
     relative:bool=False, # "no answer" is scored against the best answer (original code, for a head without `answerable`)
 ) -> list: # a `Found` for each question
-    "The answers to all questions."
+    "The answers to all questions, from what the model says about each window."
     beam = Beam(*map(np.asarray, beam))
     find,out = answer_finder(feats.tok),[]
     absent = np.full(len(feats.rows), np.inf, beam.absent.dtype)

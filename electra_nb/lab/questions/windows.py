@@ -49,12 +49,8 @@ def unspaced(text:str, n:int) -> bool: # from the first to the last word of an a
     return len(text)>n+30 or 2*len(_no_blanks.findall(text))>len(text)
 
 # %% ../../../nbs/lab/questions/03_windows.ipynb #b94e6a7c
-def answer_tokens(
-    c:Context,
-    span:tuple, # (first, last+1) character of the answer
-    ids:list=None, # token ids of the answer alone, for WordPiece; None: only its place counts
-) -> tuple: # first and last token
-    "Where the tokens of an answer are."
+def answer_tokens(c:Context, span:tuple, ids:list=None) -> tuple: # (first, last+1) character; for WordPiece, ids of the answer alone
+    "The first and the last token of an answer; without ids only its place counts."
     first,last = word_range(c.words, span)
     if ids is None or unspaced(c.text[c.words[first][0]:c.words[last][1]], span[1]-span[0]):
         a,b = np.searchsorted(c.last, span[0], 'right'),np.searchsorted(c.first, span[1])-1
@@ -85,13 +81,8 @@ def max_context(n:int, room:int, stride:int=128) -> np.ndarray: # as for `window
 # %% ../../../nbs/lab/questions/03_windows.ipynb #5224a5e7
 class Windows(PackedRows):
     "Rows of ids for questions and parts of their contexts, with targets."
-    def __init__(self,
-        rows:QuestionRows,
-        tok:PreTrainedTokenizerFast, # of the encoder
-        max_len:int=512, # ids in a row (paper, Table 7)
-        cfg:AnswerConfig=AnswerConfig(),
-        train:bool=False, # leave out questions whose answer is not at its place (original code)
-    ):
+    def __init__(self, rows:QuestionRows, tok:PreTrainedTokenizerFast, max_len:int=512, cfg:AnswerConfig=AnswerConfig(),
+        train:bool=False): # leave out questions whose answer is not at its place (original code)
         if max_len<cfg.max_question+19: raise ValueError(f"max_len={max_len} leaves no room for contexts beside questions of up to "
             f"{cfg.max_question} ids: pass a max_len of {cfg.max_question+19} or more, or a smaller max_question")
         self.rows,self.tok,self.cfg,self.max_len = rows,tok,cfg,max_len
@@ -111,14 +102,14 @@ class Windows(PackedRows):
         "(row, first token, ids, ids before the context, positions that are judged, target) of each window of a question."
         c,shift = self.contexts[self.rows.contexts[i]],len(question)+2
         room = self.max_len-shift-1
-        head,sep = np.array([self.tok.cls_token_id,*question,self.tok.sep_token_id], np.int32),np.array([self.tok.sep_token_id], np.int32)
+        head = np.array([self.tok.cls_token_id,*question,self.tok.sep_token_id], np.int32)
         for begin,first,limit in max_context(len(c.ids), room, self.cfg.doc_stride).tolist():
             part,move = c.ids[begin:begin+room],shift-begin # from tokens of the context to positions in the row
             whole = found and begin<=found[0] and found[1]<begin+len(part)
             target = (found[0]+move,found[1]+move,0) if whole else (0,0,int(found is None))
-            yield i,begin,np.concatenate([head, part, sep]),shift,(first+move,limit+move),target
+            yield i,begin,np.concatenate([head, part, head[-1:]]),shift,(first+move,limit+move),target
 
-    def batch(self, at) -> tuple: # ids (bs, sl), lengths (bs,), ids before the context (bs,), targets (bs, 3) for the model, and for the loss
+    def batch(self, at) -> tuple: # ids (bs, sl), lengths (bs,), ids before the context (bs,), targets (bs, 3) for model and loss
         "Gather features, padded to the longest of them."
         y = torch.from_numpy(self.targets[at])
         return *self.gather(at),torch.from_numpy(self.n_a[at]),y,y

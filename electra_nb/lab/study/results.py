@@ -23,7 +23,7 @@ def show_batch(self:FeaturesDL,
     **kwargs,
 ):
     "Show texts and targets."
-    display(HTML(self.kind.html(self.kind.shown(self.examples, b or self.one_batch(), max_n))))
+    display(HTML(self.kind.shown(self.examples, b or self.one_batch(), max_n).to_html()))
 
 @patch
 def show_results(self:FeaturesDL,
@@ -33,7 +33,7 @@ def show_results(self:FeaturesDL,
     **kwargs,
 ):
     "Show texts, targets and predictions."
-    display(HTML(self.kind.html(self.kind.shown(self.examples, b, max_n, prediction=outs))))
+    display(HTML(self.kind.shown(self.examples, b, max_n, prediction=outs).to_html()))
 
 # %% ../../../nbs/lab/study/02_results.ipynb #52feabcf
 def top_losses(

@@ -22,11 +22,8 @@ def word_shape(word:str) -> str:
     return re.sub(r'(.)\1+', r'\1', signs)
 
 # %% ../../../nbs/lab/tags/04_crf.ipynb #7034c4a4
-def word_features(
-    words:list, # of a sentence
-    clusters:dict={}, # word in small letters -> its cluster in each of several clusterings
-) -> list: # of lists of features, one for each word
-    "What the CRF sees of each word."
+def word_features(words:list, clusters:dict={}) -> list: # clusters: word in small letters -> its cluster in each of several clusterings
+    "What the CRF sees of each word of a sentence, a list of features."
     low,found = [w.lower() for w in words],[]
     def around(k, i):
         if not 0<=i<len(words): return [f'{k}:outside']
@@ -55,11 +52,7 @@ CRF = namedtuple('CRF', 'keys weights links') # (n,) int64, ascending; (n, n_tag
 
 def feature_key(feature:str) -> int: return xxh3_64_intdigest(feature.encode())-2**63 # fits into an int64
 
-def crf_table(
-    tagger, # from `crf_tagger`
-    labels:tuple, # tags, in the order of their ids
-    clusters:dict={}, # as for `word_features`
-) -> CRF:
+def crf_table(tagger, labels:tuple, clusters:dict={}) -> CRF: # from `crf_tagger`, tags in the order of their ids, as for `word_features`
     "The weights of a CRF, by features."
     info,ids = tagger.info(),{t:i for i,t in enumerate(labels)}
     rows,links = defaultdict(lambda: np.zeros(len(ids), np.float32)),np.zeros((len(ids),)*2, np.float32)

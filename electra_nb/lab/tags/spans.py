@@ -15,11 +15,8 @@ from functools import partial
 # %% ../../../nbs/lab/tags/01_spans.ipynb #d7864c4f
 def parts(tag): return tag.partition('-')[::2] # 'B-NP' -> ('B','NP'), 'O' -> ('O','')
 
-def tag_spans(
-    tags:list, # of one sentence
-    conlleval:bool=False, # a change of type begins a span (conlleval, seqeval); False: it does not (original code)
-) -> list: # (first word, last word, type), in order
-    "The spans of a sentence."
+def tag_spans(tags:list, conlleval:bool=False) -> list: # (first word, last word, type), in order
+    "The spans of a sentence; with `conlleval` a change of type begins one (conlleval, seqeval), else it does not (original code)."
     spans,(old,old_type) = [],('O','')
     for i,(letter,type_) in enumerate(map(parts, tags)):
         begins = letter in 'BS' or old=='O' or (conlleval and (old in 'ES' or type_!=old_type))
@@ -31,11 +28,7 @@ def tag_spans(
 # %% ../../../nbs/lab/tags/01_spans.ipynb #78d23618
 schemes = dict(BIOES='SBIE', BIO='BBII', IO='IIII')
 
-def span_tags(
-    spans:Iterable, # (first word, last word, type), none in another
-    n:int, # words of the sentence
-    scheme:str='BIOES', # one of `schemes` (original code: BIOES)
-) -> list: # n tags
+def span_tags(spans:Iterable, n:int, scheme:str='BIOES') -> list: # (first word, last word, type) in a sentence of `n` words
     "Write spans as tags; spans that overlap are refused."
     alone,first,inner,last = schemes[scheme]
     tags = ['O']*n

@@ -50,7 +50,8 @@ class Tag:
         return TagLoss(balanced_weights(counts) if own.class_weights else None, own.label_smoothing)
 
     def hf_model(self, model):
-        return refuse_twin("tag_head='linear'") if isinstance(model, WideTagger) else tagger_twin(model, self.names)
+        if isinstance(model, WideTagger): refuse_twin("tag_head='linear'")
+        return tagger_twin(model, self.names)
     def save(self, model, folder, tok, files):
         wide = isinstance(model, WideTagger)
         save_head(model, lone_encoder(model, 'tags', "tag_head='linear'") if wide else self.hf_model(model), folder, tok, files)
@@ -209,9 +210,6 @@ def shown(self:Tag, feats:TagFeatures, batch:tuple, max_n:int, **columns) -> pd.
     def tagged(i, ys): return tagged_text(words(i), self.words_of(ys[:len(words(i))]), bool(self.task.scheme))
     answers = dict(target=batch[-1].clamp(min=0), **columns)
     return pd.DataFrame({k:[tagged(i, ys.tolist()) for i,ys in enumerate(v[:max_n])] for k,v in answers.items()})
-
-@patch
-def html(self:Tag, table:pd.DataFrame) -> str: return table.to_html()
 
 @patch
 def confused(self:Tag, rows:TagSplit, pred:list) -> tuple: # of all words

@@ -87,22 +87,12 @@ class TagFeatures(PackedRows):
 # %% ../../../nbs/lab/tags/03_tagger.ipynb #f035241e
 class Tagger(nn.Module):
     "An encoder and one dense layer on the first piece of each word."
-    def __init__(self,
-        electra:ElectraModel, # the encoder
-        n_out:int, # number of tags
-        word_types:int=1, # token type of the rows that it is given, for its twin
-    ):
+    def __init__(self, electra:ElectraModel, n_out:int, word_types:int=1): # number of tags, token type of the rows (for its twin)
         super().__init__()
         self.electra,self.word_types = electra,word_types
         self.head = dense(electra.config.hidden_size, n_out)
 
-    def forward(self,
-        ids:Tensor, # (bs, sl) token ids
-        lens:Tensor, # (bs,) ids in each row
-        n_a:Tensor, # (bs,) ids of token type 0
-        first:Tensor, # (bs, w) place of the first piece of each word; 0: no word
-        indices:Tensor=None, # positions of the tokens, see `lab.speed.unpad`; None: compute at padding too
-    ) -> Tensor: # (bs, w, n_out)
+    def forward(self, ids, lens, n_a, first, indices=None): # as for `encode_rows`; (bs, w) first pieces, 0: no word -> (bs, w, n_out)
         h,_,_ = encode_rows(self.electra, ids, lens, n_a, indices)
         return self.head(h.gather(1, first[...,None].expand(-1, -1, h.shape[-1])))
 

@@ -80,14 +80,9 @@ def _task(table, words, tags, metric):
 
 # %% ../../../nbs/lab/tags/08_tasks.ipynb #c5500523
 def own_tag_task(
-    train:Table, # sentences to train on
-    dev:Table=None, # to score; None: a share of `train`
-    test:Table=None, # more to score; they choose nothing
-    text:str=None, # column of words; None: guess
-    label:str=None, # column of tags; None: guess
-    valid:float=None, # share held out where there is no dev, above 0 and up to 0.5; None: 0.1
-    metric:str=None, # key of `lab.tags.spans.tag_metrics`; None: F1 of spans as conlleval counts it, accuracy for word classes
-    name:str=None, # for tables; None: that of the file
+    train:Table, dev:Table=None, test:Table=None, # sentences to train on, to score, and to score without choosing by them
+    text:str=None, label:str=None, # columns of words and of tags; None: guess
+    valid:float=None, metric:str=None, name:str=None, # as for `lab.own_data.labels.table_task`; a metric of `lab.tags.spans.tag_metrics`
     **others, # `regression` and `group`, which have no meaning here
 ) -> TaskData:
     "Make a task of tagged sentences."

@@ -67,13 +67,8 @@ def fold_numbers(n:int) -> np.ndarray: # (n,), -1: not for training
     folds[rng.permutation(n)[most:]] = -1
     return folds
 
-def train_crfs(
-    sentences:list, # of lists of words
-    tags:list, # of lists of tags
-    labels:tuple, # tags, in the order of their ids
-    clusters:dict={}, # as for `word_features`
-) -> tuple: # `CRF` of all sentences; for each sentence scores (words, n_tags) of one that has not seen it
-    "Train CRFs."
+def train_crfs(sentences:list, tags:list, labels:tuple, clusters:dict={}) -> tuple: # lists of words, lists of tags; as for `crf_table`
+    "A `CRF` of all sentences; for each sentence scores (words, n_tags) of one that has not seen it."
     feats,folds = [word_features(ws, clusters) for ws in sentences],fold_numbers(len(sentences))
     def crf(left_out):
         use = [i for i,k in enumerate(folds) if k not in (-1,left_out)]
@@ -83,8 +78,7 @@ def train_crfs(
     return every,[tag_scores(*parts.get(k, every)[:2], word_keys(ws)) for k,ws in zip(folds.tolist(), sentences)]
 
 # %% ../../../nbs/lab/tags/06_wide.ipynb #c0697436
-def known_clusters(source:str, sentences:list) -> dict: # empty where the text is not known
-    "The clusters of words for a tokenizer's folder."
+def known_clusters(source:str, sentences:list) -> dict: # for a tokenizer's folder; empty where the text is not known
     try:
         if not source: raise ValueError("the tokenizer lies in no run")
         return run_clusters(source, sentences)
@@ -138,22 +132,12 @@ class WideHead(nn.Module):
 # %% ../../../nbs/lab/tags/06_wide.ipynb #79184d16
 class WideTagger(nn.Module):
     "An encoder and the wide head on the words of a sentence."
-    def __init__(self,
-        electra:PreTrainedModel, # the encoder
-        n_out:int, # number of tags
-        n_rows:int=1, # of the CRF's table
-    ):
+    def __init__(self, electra:PreTrainedModel, n_out:int, n_rows:int=1): # as for `WideHead`
         super().__init__()
         self.electra,self.head = electra,WideHead(electra.config.hidden_size, n_out, n_rows)
 
-    def forward(self,
-        ids:Tensor, # (bs, sl) token ids
-        lens:Tensor, # (bs,) ids in each row
-        n_a:Tensor, # (bs,) ids of token type 0
-        first:Tensor, # (bs, w) place of the first piece of each word; 0: no word
-        word:Tensor, # (bs, w, n_out) scores of a CRF, or (bs, w, 20) keys of what it finds in its table
-        indices:Tensor=None, # positions of the tokens, see `lab.speed.unpad`; None: compute at padding too
-    ): # (bs, w, n_out) scores of the best sequences; in training what `ChainLoss` takes
+    def forward(self, ids, lens, n_a, first, word, indices=None): # as for `Tagger`; `word` as for `WideHead`
+        "(bs, w, n_out) scores of the best sequences; in training what `ChainLoss` takes."
         states,_,_ = encode_rows(self.electra, ids, lens, n_a, indices, output_hidden_states=True)
         h = torch.cat([states[1],states[-1]], -1)
         ahead = torch.cat([first[:,1:],first.new_zeros(len(first), 1)], 1)
@@ -178,5 +162,6 @@ def chain_loss(own) -> ChainLoss: # `own` is a `TagConfig`
     "The loss, and a line that says which head it trains."
     for k in ('class_weights','label_smoothing'):
         if getattr(own, k): raise ValueError(f"{k} would have no effect on the wide head: pass tag_head='linear' with it")
-    say_once("tags: the wide head, which adds what the encoder says to a CRF of counted features; tag_head='linear' is that of the paper's code")
+    say_once("tags: the wide head, which adds what the encoder says to a CRF of counted features; tag_head='linear' is that of the "
+        "paper's code")
     return ChainLoss()
