@@ -25,13 +25,14 @@ from .tags.tag import Tag
 from .tags.tasks import own_tag_task, tag_hub_table, tag_rows, tag_table, tag_tasks
 from ..model.families import families
 from ..text.reading import read_lines
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 # %% ../../nbs/lab/03_kinds.ipynb #20a82c30
 def any_table(table:Table, text=None, label=None) -> Table: return table
 
-Classify.own = OwnRows(any_table, table_task, table_rows, {})
+Classify.own = OwnRows(any_table, table_task, partial(table_rows, any_scale=True), {})
 Classify.rivals = 'majority','tf-idf'
 kinds['classify'] = ClassifyTexts
 

@@ -23,21 +23,28 @@ from xxhash import xxh3_64_intdigest
 # %% ../../../nbs/lab/own_data/02_builtin.ipynb #d1324512
 most = .02 # share of the docstrings that is enough for a task
 
-def unread_share(model:str) -> tuple: # run folder, checkpoint, Hugging Face folder or hub name -> share, what to say about it (or '')
-    "The share of the docstrings that a model has not read, as far as its run tells."
+def unread_share(
+    model:str, # run folder, checkpoint, Hugging Face folder or hub name
+) -> tuple: # share of the docstrings, what to say about them (empty: nothing)
+    "The docstrings that a model has not read, as far as its run tells."
     path = run_of(Path(model).expanduser())/'recipe.json'
     info = read_json(path) if path.is_file() else {}
     parts = info.get('corpus', '').split('+')
     if parts==['']: return most,f'what {model} was trained on is not known here, so it may have read these docstrings'
     if 'builtin' not in parts: return most,f"{model} was trained on {info['corpus']}; whether it has read these docstrings is not known"
     valid,notes = stored_recipe(info).packing.valid,[]
-    if valid<most: notes.append(f'{model} held out {valid:.2%} of the docstrings (valid={valid:g}), so there are fewer rows than usual')
+    if valid<most: notes.append(f'{model} held out {valid:.2%} of the docstrings (valid={valid:g}), so there are fewer rows than the '
+        f'usual {most:.0%} give')
     if parts==['builtin'] and info.get('corpus_fingerprint')!=hash_texts(d for _,d in all_docs()):
         notes.append(f'{model} was trained on docstrings of other versions of the libraries, and may have read some of these sentences')
     return min(valid, most),'; '.join(notes)
 
 # %% ../../../nbs/lab/own_data/02_builtin.ipynb #5d37acb7
-def word_order_task(docs:Iterable=None, seed:int=0, held_out:float=most) -> TaskData: # texts; None: docstrings of this unread share
+def word_order_task(
+    docs:Iterable=None, # texts, a paragraph a line; None: held-out docstrings
+    seed:int=0, # of the labels and places
+    held_out:float=most, # share of the docstrings that the model has not read, from `unread_share`
+) -> TaskData:
     "Is this sentence as it was written, or were two neighbouring words swapped?"
     if docs is None: docs = [d for _,d in all_docs() if is_held_out(d, held_out)]
     rng,rows = np.random.default_rng(seed),dict(train=[], dev=[])
@@ -56,19 +63,25 @@ def word_order_task(docs:Iterable=None, seed:int=0, held_out:float=most) -> Task
 # %% ../../../nbs/lab/own_data/02_builtin.ipynb #51a05e28
 _names = re.compile('|'.join((*libraries,'python','scikit','arrow','hugging','pillow')), re.I)
 
-def library_task(n_libraries:int=10, n_each:int=100) -> TaskData: # the libraries with most text, paragraphs of each
+def library_task(
+    n_libraries:int=10, # classes: the libraries with most text
+    n_each:int=100, # paragraphs of each
+    valid:float=.4, # share for scoring
+) -> TaskData:
     "Which library does this paragraph come from?"
     found = defaultdict(list)
     def fits(paragraph): return len(paragraph.split())<=30 and not _names.search(paragraph)
     for lib,doc in all_docs(): found[lib] += filter(fits, doc.split('\n'))
     libs = sorted(sorted(found, key=lambda k: -len(found[k]))[:n_libraries])
-    def by_hash(p): return xxh3_64_intdigest(p.encode('utf-8', 'surrogatepass'))
+    by_hash = lambda p: xxh3_64_intdigest(p.encode('utf-8', 'surrogatepass'))
     rows = [(p,lib) for lib in libs for p in sorted(found[lib], key=by_hash)[:n_each]]
-    return table_task(dict(text=[p for p,_ in rows], library=[l for _,l in rows]), label='library', valid=.4, name='library')
+    return table_task(dict(text=[p for p,_ in rows], library=[l for _,l in rows]), label='library', valid=valid, name='library')
 
 # %% ../../../nbs/lab/own_data/02_builtin.ipynb #0df953a7
-def builtin_data(model:str) -> list: # of `TaskData`; the model as for `unread_share`
+def builtin_data(
+    model:str, # as for `unread_share`
+) -> list: # of `TaskData`
     "The built-in tasks, for a model."
     share,note = unread_share(model)
     if note: logger.info(f'word_order: {note}')
-    return [word_order_task(held_out=share),library_task()]
+    return [word_order_task(held_out=share), library_task()]

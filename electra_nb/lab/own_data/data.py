@@ -16,18 +16,28 @@ def own_readers() -> dict: # ending -> function of a path
     "How files of all kinds are read."
     return {**readers, **{end:f for kind in kinds.values() for end,f in kind.own.readers.items()}}
 
-def own_table(source) -> Table: # file, data frame, `datasets.Dataset` or columns
+def own_table(
+    source, # file, data frame, `datasets.Dataset` or columns
+) -> Table:
     "Read rows of one's own."
     return read_table(source, own_readers())
 
-def decide(table:Table, text=None, label=None) -> tuple: # and columns that were named -> key of `kinds`, the table as that kind reads it
+def decide(
+    table:Table, # of training rows
+    text=None, # column of texts or words, if it was named
+    label=None, # column of labels or tags, if it was named
+) -> tuple: # key of `kinds`; the table as that kind reads it
     "What labelled rows are: the kind that entered the table of kinds last is asked first."
     for name in reversed(kinds):
         found = kinds[name].own.takes(table, text, label)
         if found is not None: return name,found
 
 # %% ../../../nbs/lab/own_data/03_data.ipynb #25164f34
-def tell_guess(table:Table, data:TaskData, given:dict) -> None: # as its kind reads it, what was made of it, options that were passed
+def tell_guess(
+    table:Table, # as its kind reads it
+    data:TaskData, # what was made of it
+    given:dict, # options that were passed
+) -> None:
     "Say what was guessed, if anything was."
     task,own = data.task,kinds[data.task.kind].own
     used = own.columns(table, task) if own.columns else [*task.text,task.label]
@@ -39,27 +49,33 @@ def tell_guess(table:Table, data:TaskData, given:dict) -> None: # as its kind re
     logger.info(f"{data.name}: guessed from the columns; first row: {first}{left}; {own.settle}")
 
 # %% ../../../nbs/lab/own_data/03_data.ipynb #86e8f65c
-def tell_overlap(train, rows, name:str) -> None: # training rows, rows to score and their name
+def tell_overlap(
+    train, # training rows, such as `TextSplit`
+    rows, # to score, of the same kind
+    name:str, # of these rows, for the message
+) -> None:
     "Say how many rows to score have the texts of a training row."
     trained = set(train.texts())
     n = sum(t in trained for t in rows.texts())
     if n: logger.info(f"{n:,} of {len(rows):,} {name} rows are training rows as well: their score says little of new texts")
 
 # %% ../../../nbs/lab/own_data/03_data.ipynb #42b7278e
-def named_splits(data, dev=None, test=None) -> tuple: # a `DatasetDict` or any other rows -> rows of train, dev and test
+_split_names = dict(dev=('dev','validation','valid','val'), test=('test',))
+
+def named_splits(
+    data, # `DatasetDict`, or any other rows
+    dev=None, # that were passed, or None
+    test=None, # likewise
+) -> tuple: # rows of train, dev and test
     "The splits of a data set by their names; other rows as they are."
     if not (isinstance(data, dict) and data and all(hasattr(v, 'column_names') for v in data.values())): return data,dev,test
     if 'train' not in data: raise ValueError(f"data= is a DatasetDict without a split 'train': pass one of its splits, {', '.join(data)}")
-    used = ['train']
-    def split(given, *names):
-        name = next((n for n in names if n in data), None)
-        if given is not None or name is None: return given
-        used.append(name)
-        return data[name]
-    rows = data['train'],split(dev, 'dev', 'validation', 'valid', 'val'),split(test, 'test')
+    found = {s:next((n for n in names if n in data), None) for s,names in _split_names.items()}
+    rows = {s:data.get(found[s]) if given is None else given for s,given in dict(dev=dev, test=test).items()}
+    used = ['train',*(found[s] for s in rows if found[s] and rows[s] is data[found[s]])]
     left = [n for n in data if n not in used]
     logger.info(f"data: the splits {' and '.join(used)} are read"+(f"; not used: {', '.join(left)}" if left else ''))
-    return rows
+    return data['train'],rows['dev'],rows['test']
 
 # %% ../../../nbs/lab/own_data/03_data.ipynb #9e68a707
 def own_data(
@@ -82,6 +98,9 @@ def own_data(
     return task
 
 # %% ../../../nbs/lab/own_data/03_data.ipynb #2594d79a
-def own_rows(source, task:Task): # labelled rows as for `own_data`, the task of a saved model -> rows of its kind
+def own_rows(
+    source, # labelled rows, as for `own_data`
+    task:Task, # of a saved model
+): # rows of the task's kind
     "Labelled rows for a task."
     return kinds[task.kind].own.rows(own_table(source), task)

@@ -47,7 +47,10 @@ class EndGivenStart(nn.Module):
         super().__init__()
         self.hidden,self.out = dense(2*d, width),dense(width, 1)
 
-    def forward(self, h, at): # (bs, sl, d), (bs, k) positions of the starts -> (bs, k, sl)
+    def forward(self,
+        h:Tensor, # (bs, sl, d)
+        at:Tensor, # (bs, k) positions of the starts
+    ) -> Tensor: # (bs, k, sl)
         of_start,of_token = self.hidden.weight.chunk(2, 1)
         tokens = F.linear(h, of_token, self.hidden.bias)
         starts = F.linear(h, of_start).gather(1, at[...,None].expand(-1, -1, tokens.shape[-1]))
@@ -77,8 +80,13 @@ class AnswerHead(nn.Module):
         return self.absent(torch.cat([h[:,0],*mean], -1))[:,0]
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #712671d7
-def answer_losses(head:AnswerHead, h:Tensor, mask:Tensor, y:Tensor): # (bs, sl, d), (bs, sl) as for `starts`, (bs, 3) targets -> (bs,)
-    "The loss of each row; targets are the first and the last position of the answer, and 1 if there is none."
+def answer_losses(
+    head:AnswerHead,
+    h:Tensor, # (bs, sl, d) hidden states
+    mask:Tensor, # (bs, sl) bool, True where an answer may be
+    y:Tensor, # (bs, 3) first and last position of the answer, 1 if there is none
+) -> Tensor: # (bs,)
+    "The loss of each row."
     first,last,none = y.unbind(1)
     starts = head.starts(h, mask).float()
     ends = head.ends(h, mask, first[:,None])[:,0].float()
@@ -96,7 +104,12 @@ def _best(scores, k):
     more = (0,k-top.values.shape[-1])
     return F.pad(top.values, more, value=-1e4),F.pad(top.indices, more)
 
-def best_spans(head:AnswerHead, h:Tensor, mask:Tensor, loss:Tensor) -> Beam: # as for `answer_losses`; (bs,) to be kept beside
+def best_spans(
+    head:AnswerHead,
+    h:Tensor, # (bs, sl, d) hidden states
+    mask:Tensor, # (bs, sl) bool, True where an answer may be
+    loss:Tensor, # (bs,) to be kept beside
+) -> Beam:
     "The best starts, and the best ends of each."
     logits,k = head.starts(h, mask),head.cfg.beam
     starts = logits.float()
@@ -113,7 +126,13 @@ class Reader(nn.Module):
         super().__init__()
         self.electra,self.head = electra,AnswerHead(electra.config.hidden_size, cfg)
 
-    def forward(self, ids, lens, n_a, y=None, indices=None): # as for `encode_rows`; (bs, 3) targets, or None: losses are 0
+    def forward(self,
+        ids:Tensor, # (bs, sl) token ids
+        lens:Tensor, # (bs,) ids in each row
+        n_a:Tensor, # (bs,) ids before the context
+        y:Tensor=None, # (bs, 3) targets, see `answer_losses`; None: losses are 0
+        indices:Tensor=None, # positions of the tokens, see `lab.speed.unpad`; None: compute at padding too
+    ): # (bs,) losses in training, else the values of a `Beam`, a tuple
         "(bs,) losses in training, else the values of a `Beam`, a tuple."
         h,_,token_type_ids = encode_rows(self.electra, ids, lens, n_a, indices)
         here = token_type_ids.bool()
@@ -135,21 +154,27 @@ class KeptLoss:
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #0c9d56f0
 @torch.no_grad()
-def plain_twin(model:Reader) -> PreTrainedModel: # `ElectraForQuestionAnswering`, or that of another family, in evaluation mode
-    "A model with the head 'plain' as a class of transformers."
+def plain_twin(
+    model:Reader, # with the head 'plain'
+) -> PreTrainedModel: # `ElectraForQuestionAnswering`, or that of another family, in evaluation mode
+    "The same model as a class of transformers."
     if model.head.cfg!=heads['plain']: refuse_twin("head='plain'")
     ends = model.head.start,model.head.end
     w,b = (torch.cat([getattr(l, name) for l in ends]) for name in ('weight','bias'))
     return as_hf(model.electra, 'answer', w, b, num_labels=2)
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #c4fbd655
-def folder_twin(model:Reader) -> PreTrainedModel:
-    "What a folder for transformers can hold of a model: the class for answers, or the encoder alone."
+def folder_twin(
+    model:Reader,
+) -> PreTrainedModel: # the class for answers, or the encoder alone
+    "What a folder for transformers can hold of a model."
     return plain_twin(model) if model.head.cfg==heads['plain'] else lone_encoder(model, 'answers', "head='plain'")
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #067f0b3a
-def reader_lines(folder:str) -> list: # of a model with the head 'plain' -> lines of Python
-    "How to answer a question with transformers alone."
+def reader_lines(
+    folder:str, # of a saved model, in models/ of a study
+) -> list: # lines of Python
+    "How to answer a question with a folder; with transformers alone where it has the head."
     return ['from transformers import AutoModelForQuestionAnswering, AutoTokenizer', # chkstyle: ignore (a field after the other)
         f"tok,model = (c.from_pretrained({str(folder)!r}) for c in (AutoTokenizer,AutoModelForQuestionAnswering))",
         "ids = tok('a question', 'its context', return_tensors='pt')", 'out = model(**ids)',

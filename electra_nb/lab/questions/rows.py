@@ -52,17 +52,25 @@ class QuestionRows:
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #2934c11d
 @lru_cache(maxsize=8)
-def find_words(context:str) -> list: # (first, last+1) character of each word; the last contexts are remembered
+def find_words(
+    context:str, # questions on the same one often follow each other, so the last ones are remembered
+) -> list: # (first, last+1) character of each word
     "Where the words of a context are."
     return [m.span() for m in regex.finditer('[^ \t\r\n\u202f]+', context)]
 
-def word_range(words:list, span:tuple) -> tuple: # words from `find_words`, (first, last+1) character -> first and last word
-    "The numbers of the words of an answer."
+def word_range(
+    words:list, # from `find_words`
+    span:tuple, # (first, last+1) character
+) -> tuple: # numbers of the first and the last word
+    "The words of an answer."
     starts = [w[0] for w in words]
     return bisect_right(starts, span[0])-1,bisect_right(starts, span[1]-1)-1
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #803b5ad8
-def find_answer(text:str, context:str) -> tuple: # (first, last+1) character of the context; None: not there
+def find_answer(
+    text:str,
+    context:str,
+) -> tuple: # (first, last+1) character of the context; None: not there
     "Where an answer is, as whole words if possible."
     part = regex.escape(text.strip())
     whole = rf'(?<![\w\p{{M}}]){part}(?![\w\p{{M}}])'

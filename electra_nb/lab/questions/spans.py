@@ -17,7 +17,9 @@ from functools import cache
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../../nbs/lab/questions/04_spans.ipynb #ddb7672e
-def word_splitter(tok:PreTrainedTokenizerFast) -> Callable: # text -> list of words
+def word_splitter(
+    tok:PreTrainedTokenizerFast,
+) -> Callable: # text -> list of words
     "What a tokenizer makes of a text before it cuts words into pieces."
     backend = tok.backend_tokenizer
     @cache
@@ -27,8 +29,12 @@ def word_splitter(tok:PreTrainedTokenizerFast) -> Callable: # text -> list of wo
     return split
 
 # %% ../../../nbs/lab/questions/04_spans.ipynb #ce7cc400
-def align(predicted:str, original:str, split:Callable) -> tuple: # from `word_splitter` -> (first, last+1) character of `original`
-    "Where a text is that the tokenizer sees in an original one; all of the original where it cannot be found."
+def align(
+    predicted:str, # words as the tokenizer sees them, between blanks
+    original:str, # text that holds them
+    split:Callable, # from `word_splitter`
+) -> tuple: # (first, last+1) character of `original`
+    "Where a predicted text is; all of the original where it cannot be found."
     seen = ' '.join(split(original))
     at = seen.find(predicted)
     letters = [i for i,c in enumerate(original) if c!=' ']
@@ -50,7 +56,9 @@ def plain_text(c:Context, a:int, b:int, marks:bool=False):
     while marks and last<len(c.text) and unicodedata.category(c.text[last])=='Mn': last += 1
     return c.text[first:last],(first,last)
 
-def answer_finder(tok:PreTrainedTokenizerFast) -> Callable: # (context, first token, last token) -> text, (first, last+1) character
+def answer_finder(
+    tok:PreTrainedTokenizerFast, # of the encoder
+) -> Callable: # (context, first token, last token) -> text, (first, last+1) character
     "A function that gives the text of a run of tokens and its place in the context."
     if not is_wordpiece(tok): return plain_text
     split = word_splitter(tok)
@@ -65,8 +73,13 @@ def answer_finder(tok:PreTrainedTokenizerFast) -> Callable: # (context, first to
     return find
 
 # %% ../../../nbs/lab/questions/04_spans.ipynb #1559e6b1
-def allowed_spans(feats:Windows, start:np.ndarray, end:np.ndarray, max_answer:int=30): # n windows, (n, k) and (n, k, k) positions, tokens
-    "(n, k, k) True where a span of a beam can be an answer."
+def allowed_spans(
+    feats:Windows, # n windows
+    start:np.ndarray, # (n, k) positions
+    end:np.ndarray, # (n, k, k) positions
+    max_answer:int=30, # tokens
+) -> np.ndarray: # (n, k, k) bool
+    "Which spans of a beam can be answers."
     first,limit = feats.judged.T[...,None] # positions in the row
     ok,length = (first<=start) & (start<limit),end-start[...,None]+1
     return ok[...,None] & (length>=1) & (length<=max_answer) & (end<=(feats.lens-2)[:,None,None]) # the last token is [SEP]
@@ -84,7 +97,10 @@ class Found:
     def best(self): return next((s for s in self.spans if s.text), self.spans[0])
 
 # %% ../../../nbs/lab/questions/04_spans.ipynb #8915ed16
-def best_texts(found, n_best:int=20) -> list: # (text, place, score), best first -> `Span`s
+def best_texts(
+    found, # (text, place, score), best first
+    n_best:int=20,
+) -> list: # `Span`s
     "The first answers with different texts, and their probabilities."
     kept = {}
     for text,place,score in found:

@@ -32,8 +32,12 @@ question_tasks = dict(squad=squad1, squad2=squad2,
 squad2_metrics = *squad1.metrics,*(f'{of}_{m}' for of in ('has_answer','no_answer','best') for m in squad1.metrics)
 
 # %% ../../../nbs/lab/questions/05_squad.ipynb #f82cb83e
-def question_table(task:Task, path:str, labelled:bool=True) -> Table: # `Answer.read` wants answers or not
-    "Read a file of questions: .json in SQuAD's format, or .jsonl in MRQA's; .gz, .xz and .zst are decompressed."
+def question_table(
+    task:Task,
+    path:str, # .json in SQuAD's format, or .jsonl in MRQA's; .gz, .xz and .zst are decompressed
+    labelled:bool=True, # not used here: `Answer.read` wants answers or not
+) -> Table:
+    "Read a file of questions."
     return (read_file if '.jsonl' in Path(path).suffixes else read_squad)(Path(path))
 
 def question_hub(ds, task:Task, name:str) -> Table:
@@ -48,29 +52,45 @@ def normalise(text:str) -> str:
     return ' '.join(re.sub(r'\b(a|an|the)\b', ' ', text.lower().translate(_punctuation)).split())
 
 # %% ../../../nbs/lab/questions/05_squad.ipynb #8a434e51
-def word_f1(answer:str, accepted:str, v2:bool=False) -> float: # `v2`: two empty texts agree (script of SQuAD 2.0)
-    "Overlap of the words of two texts, 0 to 1."
+def word_f1(
+    answer:str,
+    accepted:str,
+    v2:bool=False, # two empty texts agree (script of SQuAD 2.0)
+) -> float: # 0 to 1
+    "Overlap of the words of two texts."
     a,b = normalise(answer).split(),normalise(accepted).split()
     if v2 and not (a and b): return float(a==b)
     n = sum((Counter(a) & Counter(b)).values())
     return 2*n/(len(a)+len(b)) if n else 0.
 
 # %% ../../../nbs/lab/questions/05_squad.ipynb #8b6adc49
-def answer_scores(answer:str, accepted:list, v2:bool=False) -> tuple: # None: left out; texts, or none; as the script of SQuAD 2.0
-    "Exact match and F1 of an answer, 0 to 1; an answer that was left out is wrong."
+def answer_scores(
+    answer:str, # None: a question was left out, which counts as wrong
+    accepted:list, # texts; empty: there is no answer
+    v2:bool=False, # as the script of SQuAD 2.0
+) -> tuple: # exact match and F1, 0 to 1
+    "How good an answer is."
     if answer is None: return 0.,0.
     texts = ([t for t in accepted if normalise(t)] if v2 else accepted) or ['']
     return float(any(normalise(answer)==normalise(t) for t in texts)),max(word_f1(answer, t, v2) for t in texts)
 
 # %% ../../../nbs/lab/questions/05_squad.ipynb #425a2c28
-def squad1_scores(answers:list, accepted:list) -> dict: # texts; of each question, a list of texts -> 0 to 100
+def squad1_scores(
+    answers:list, # texts
+    accepted:list, # of each question, a list of texts
+) -> dict: # 0 to 100
     "Exact match and F1 over all questions."
     em,f1 = np.array([answer_scores(a, o) for a,o in zip(answers, accepted)]).T
     return dict(exact_match=100*float(em.mean()), f1=100*float(f1.mean()))
 
 # %% ../../../nbs/lab/questions/05_squad.ipynb #0e5719a7
-def best_threshold(scores, empty, absent, has) -> tuple: # (n,) of answers, where they are empty anyway, of "no answer", where there is one
-    "The best sum of scores, and the threshold under which answers reach it."
+def best_threshold(
+    scores:np.ndarray, # (n,) of the answers as they are
+    empty:np.ndarray, # (n,) bool, where the answer is empty anyway
+    absent:np.ndarray, # (n,) scores of "no answer"
+    has:np.ndarray, # (n,) bool, True where there is an answer
+) -> tuple: # best sum of scores, threshold
+    "The threshold under which answers are best."
     order = np.argsort(absent, kind='stable')
     gains = np.where(has, scores, np.where(empty, 0., -1.))[order]
     totals = np.concatenate([[(~has).sum()], (~has).sum()+gains.cumsum()])
@@ -78,7 +98,12 @@ def best_threshold(scores, empty, absent, has) -> tuple: # (n,) of answers, wher
     return float(totals[best]),float(absent[order[best-1]]) if best else 0.
 
 # %% ../../../nbs/lab/questions/05_squad.ipynb #1098a022
-def squad2_scores(answers:list, absent:list, accepted:list, threshold:float=-2.75) -> dict: # texts, scores of "no answer", lists
+def squad2_scores(
+    answers:list, # texts, best answers whether or not there is one
+    absent:list, # score of "no answer" of each
+    accepted:list, # of each question, a list of texts; empty: no answer
+    threshold:float=-2.75, # of `absent`, above which the answer is empty
+) -> dict: # 0 to 100, and thresholds
     "Scores over all questions, over those with and without an answer, and at the best thresholds."
     absent,has = np.array(absent, float),np.array([bool(o) for o in accepted])
     out,raw = {},np.array([answer_scores(a, o, v2=True) for a,o in zip(answers, accepted)]).T

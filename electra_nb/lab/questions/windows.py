@@ -44,13 +44,20 @@ def is_wordpiece(tok:PreTrainedTokenizerFast) -> bool: return type(tok.backend_t
 # %% ../../../nbs/lab/questions/03_windows.ipynb #d0b41ca3
 _no_blanks = regex.compile(r'[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]')
 
-def unspaced(text:str, n:int) -> bool: # from the first to the last word of an answer of `n` characters
+def unspaced(
+    text:str, # from the first to the last word of an answer
+    n:int, # characters of the answer
+) -> bool:
     "Whether words are of a text without blanks, by their script or because they are so much longer than their answer."
     return len(text)>n+30 or 2*len(_no_blanks.findall(text))>len(text)
 
 # %% ../../../nbs/lab/questions/03_windows.ipynb #b94e6a7c
-def answer_tokens(c:Context, span:tuple, ids:list=None) -> tuple: # (first, last+1) character; for WordPiece, ids of the answer alone
-    "The first and the last token of an answer; without ids only its place counts."
+def answer_tokens(
+    c:Context,
+    span:tuple, # (first, last+1) character of the answer
+    ids:list=None, # token ids of the answer alone, for WordPiece; None: only its place counts
+) -> tuple: # first and last token
+    "Where the tokens of an answer are."
     first,last = word_range(c.words, span)
     if ids is None or unspaced(c.text[c.words[first][0]:c.words[last][1]], span[1]-span[0]):
         a,b = np.searchsorted(c.last, span[0], 'right'),np.searchsorted(c.first, span[1])-1
@@ -61,16 +68,24 @@ def answer_tokens(c:Context, span:tuple, ids:list=None) -> tuple: # (first, last
     return (fits[0],fits[0]+n-1) if fits else (int(a),int(b)-1)
 
 # %% ../../../nbs/lab/questions/03_windows.ipynb #635a9019
-def window_starts(n:int, room:int, stride:int=128) -> list: # tokens of the context, of a window, between the starts of two windows
-    "The first tokens of the windows of a context."
+def window_starts(
+    n:int, # tokens of the context
+    room:int, # tokens in a window
+    stride:int=128, # tokens between the starts of two windows (original code)
+) -> list: # first token of each window
+    "Where the windows of a context begin."
     starts = [0]
     while starts[-1]+room<n: starts.append(starts[-1]+min(room, stride))
     return starts
 
 # %% ../../../nbs/lab/questions/03_windows.ipynb #ab6e921b
 @lru_cache(maxsize=4096)
-def max_context(n:int, room:int, stride:int=128) -> np.ndarray: # as for `window_starts`
-    "(windows, 3): first token of each window; first and last+1 of the tokens that are judged in it."
+def max_context(
+    n:int, # tokens of the context
+    room:int, # tokens in a window
+    stride:int=128, # as for `window_starts`
+) -> np.ndarray: # (windows, 3): first token of each window; first and last+1 of the tokens that are judged in it
+    "Which tokens each window judges."
     begin = np.array(window_starts(n, room, stride))[:,None]
     length,left = np.minimum(room, n-begin),np.arange(n)-begin
     right = length-1-left
@@ -109,7 +124,9 @@ class Windows(PackedRows):
             target = (found[0]+move,found[1]+move,0) if whole else (0,0,int(found is None))
             yield i,begin,np.concatenate([head, part, head[-1:]]),shift,(first+move,limit+move),target
 
-    def batch(self, at) -> tuple: # ids (bs, sl), lengths (bs,), ids before the context (bs,), targets (bs, 3) for model and loss
+    def batch(self,
+        at, # (bs,) numbers of features
+    ) -> tuple: # ids (bs, sl), lengths (bs,), ids before the context (bs,), targets (bs, 3) for the model, and for the loss
         "Gather features, padded to the longest of them."
         y = torch.from_numpy(self.targets[at])
         return *self.gather(at),torch.from_numpy(self.n_a[at]),y,y

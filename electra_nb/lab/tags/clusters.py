@@ -22,8 +22,11 @@ from pathlib import Path
 from scipy import sparse
 
 # %% ../../../nbs/lab/tags/05_clusters.ipynb #024b7dd1
-def directed_counts(sentences:list, words:list) -> sparse.csr_matrix: # lists of words, those to be counted -> (v, 4*v)
-    "Count neighbours, with a block of columns for each distance, 1 and 2, and direction."
+def directed_counts(
+    sentences:list, # of lists of words
+    words:list, # to be counted
+) -> sparse.csr_matrix: # (v, 2*window*v) a block of columns for each distance and direction
+    "Count neighbours by distance and direction."
     ids,v,blocks = {w:i for i,w in enumerate(words)},len(words),[]
     flat = np.array([ids.get(w, -1) for s in sentences for w in (*s,None,None)])
     for k in (1,2):
@@ -36,7 +39,10 @@ def directed_counts(sentences:list, words:list) -> sparse.csr_matrix: # lists of
 # %% ../../../nbs/lab/tags/05_clusters.ipynb #75ac3305
 n_words,sizes,n_dims = 20_000,(50,200,1000),100
 
-def word_clusters(sentences:list, seed:int=0) -> dict: # lists of words in small letters -> word: a cluster for each of `sizes`
+def word_clusters(
+    sentences:list, # of lists of words, in small letters
+    seed:int=0, # of the first centres of k-means
+) -> dict: # word -> a cluster for each of `sizes`
     "Sort the commonest words by their neighbours."
     from sklearn.cluster import MiniBatchKMeans
     words = [w for w,_ in Counter(w for s in sentences for w in s).most_common(n_words)]
@@ -52,8 +58,10 @@ def text_words(text:str) -> list:
     "The words and signs of a text, in small letters; an underscore is a sign, as it is for tokenizers."
     return re.findall(r'[^\W_]+|[^\w\s]|_', text.lower())
 
-def run_sentences(folder:Path) -> list: # of lists of words, in small letters
-    "Rows of the text of a run."
+def run_sentences(
+    folder:Path, # of a run
+) -> list: # of lists of words, in small letters
+    "Rows of the text that an encoder was trained on."
     info,tok = read_run_info(folder),load_tokenizer(folder/'tokenizer')
     rows,_ = run_rows(info, stored_recipe(info), tok)
     n = min(len(rows), max(1, n_tokens*len(rows)//len(rows.ids)))
@@ -71,14 +79,21 @@ def _count(folder, text, tagged): # `text`: its fingerprint, in case that anothe
     logger.info('clusters: the neighbours of words are counted in the text of the run, which takes about half a minute')
     return word_clusters([*run_sentences(folder), *([w.lower() for w in ws] for ws in tagged)])
 
-def run_clusters(source:str, tagged:list) -> dict: # run folder, checkpoint or tower; lists of words, which are counted too
-    "Clusters of the words in the text of a run, as from `word_clusters`; ValueError where that is not known."
+def run_clusters(
+    source:str, # run folder, one of its checkpoints, or a tower in it
+    tagged:list, # of lists of words, which are counted too
+) -> dict: # as from `word_clusters`
+    "Clusters of the words in the text of a run; ValueError where that is not known."
     folder = _text_folder(source)
     return _count(folder.resolve(), read_run_info(folder).get('corpus_fingerprint'), tuple(map(tuple, tagged)))
 
 # %% ../../../nbs/lab/tags/05_clusters.ipynb #164647bb
 class RunText:
     "The text of an encoder, for methods that count in it; ValueError where that is not known."
-    def __init__(self, source:str, clusters:Callable=None, sentences:Callable=None): # None: those of the run
+    def __init__(self,
+        source:str, # as for `run_clusters`
+        clusters:Callable=None, # lists of words -> their clusters; None: those of the run
+        sentences:Callable=None, # () -> lists of words, in small letters; None: those of the run
+    ):
         self.clusters = clusters or partial(run_clusters, source)
         self.sentences = sentences or (lambda: run_sentences(_text_folder(source)))

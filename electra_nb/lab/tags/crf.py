@@ -22,8 +22,11 @@ def word_shape(word:str) -> str:
     return re.sub(r'(.)\1+', r'\1', signs)
 
 # %% ../../../nbs/lab/tags/04_crf.ipynb #7034c4a4
-def word_features(words:list, clusters:dict={}) -> list: # clusters: word in small letters -> its cluster in each of several clusterings
-    "What the CRF sees of each word of a sentence, a list of features."
+def word_features(
+    words:list, # of a sentence
+    clusters:dict={}, # word in small letters -> its cluster in each of several clusterings
+) -> list: # of lists of features, one for each word
+    "What the CRF sees of each word."
     low,found = [w.lower() for w in words],[]
     def around(k, i):
         if not 0<=i<len(words): return [f'{k}:outside']
@@ -37,7 +40,10 @@ def word_features(words:list, clusters:dict={}) -> list: # clusters: word in sma
 # %% ../../../nbs/lab/tags/04_crf.ipynb #cbbef6e0
 settings = dict(c1=.1, c2=.1, max_iterations=100) # of CRFsuite; not tuned on any task
 
-def crf_tagger(sentences:list, tags:list): # lists of features, as `word_features` makes them, lists of tags -> `pycrfsuite.Tagger`
+def crf_tagger(
+    sentences:list, # of lists of features, as `word_features` makes them
+    tags:list, # of lists of tags
+): # `pycrfsuite.Tagger`
     "Train a CRF."
     import pycrfsuite
     trainer,tagger = pycrfsuite.Trainer(params=settings, verbose=False),pycrfsuite.Tagger()
@@ -52,7 +58,11 @@ CRF = namedtuple('CRF', 'keys weights links') # (n,) int64, ascending; (n, n_tag
 
 def feature_key(feature:str) -> int: return xxh3_64_intdigest(feature.encode())-2**63 # fits into an int64
 
-def crf_table(tagger, labels:tuple, clusters:dict={}) -> CRF: # from `crf_tagger`, tags in the order of their ids, as for `word_features`
+def crf_table(
+    tagger, # from `crf_tagger`
+    labels:tuple, # tags, in the order of their ids
+    clusters:dict={}, # as for `word_features`
+) -> CRF:
     "The weights of a CRF, by features."
     info,ids = tagger.info(),{t:i for i,t in enumerate(labels)}
     rows,links = defaultdict(lambda: np.zeros(len(ids), np.float32)),np.zeros((len(ids),)*2, np.float32)
@@ -68,12 +78,18 @@ def crf_table(tagger, labels:tuple, clusters:dict={}) -> CRF: # from `crf_tagger
     return CRF(torch.tensor([k for k,_ in known]), torch.from_numpy(weights), torch.from_numpy(links))
 
 # %% ../../../nbs/lab/tags/04_crf.ipynb #3c422fd0
-def word_keys(words:list) -> Tensor: # (words, 20) int64; 0 where a word has fewer features
-    "The keys of the features of each word of a sentence."
+def word_keys(
+    words:list, # of a sentence
+) -> Tensor: # (words, 20) int64; 0 where a word has fewer features
+    "The keys of the features of each word."
     keys = [[*map(feature_key, fs)] for fs in word_features(words)]
     return torch.tensor([[*ks,*[0]*(20-len(ks))] for ks in keys])
 
-def tag_scores(keys:Tensor, weights:Tensor, word:Tensor) -> Tensor: # (n,) and (n, n_tags) of a CRF, (..., 20) keys -> (..., n_tags)
+def tag_scores(
+    keys:Tensor, # (n,) of a CRF
+    weights:Tensor, # (n, n_tags)
+    word:Tensor, # (..., 20) from `word_keys`
+) -> Tensor: # (..., n_tags)
     "What a CRF says of words by themselves."
     at = torch.searchsorted(keys, word).clamp(max=len(keys)-1)
     return (weights[at].float()*(keys[at]==word)[...,None]).sum(-2)

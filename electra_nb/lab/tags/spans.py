@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['schemes', 'tag_metrics', 'parts', 'tag_spans', 'span_tags', 'is_span_tag', 'are_spans', 'as_spans', 'refuse_odd_tag',
-           'clean_spans', 'span_counts', 'ratio']
+           'clean_spans', 'n_loose', 'span_counts', 'ratio']
 
 # %% ../../../nbs/lab/tags/01_spans.ipynb #28cf84ce
 import re
@@ -13,10 +13,16 @@ from collections.abc import Iterable
 from functools import partial
 
 # %% ../../../nbs/lab/tags/01_spans.ipynb #d7864c4f
-def parts(tag): return tag.partition('-')[::2] # 'B-NP' -> ('B','NP'), 'O' -> ('O','')
+def parts(tag): # -> (letter, type)
+    "'B-NP' -> ('B','NP'), 'O' -> ('O','')."
+    letter,_,type_ = tag.partition('-')
+    return letter,type_
 
-def tag_spans(tags:list, conlleval:bool=False) -> list: # (first word, last word, type), in order
-    "The spans of a sentence; with `conlleval` a change of type begins one (conlleval, seqeval), else it does not (original code)."
+def tag_spans(
+    tags:list, # of one sentence
+    conlleval:bool=False, # a change of type begins a span (conlleval, seqeval); False: it does not (original code)
+) -> list: # (first word, last word, type), in order
+    "The spans of a sentence."
     spans,(old,old_type) = [],('O','')
     for i,(letter,type_) in enumerate(map(parts, tags)):
         begins = letter in 'BS' or old=='O' or (conlleval and (old in 'ES' or type_!=old_type))
@@ -28,8 +34,13 @@ def tag_spans(tags:list, conlleval:bool=False) -> list: # (first word, last word
 # %% ../../../nbs/lab/tags/01_spans.ipynb #78d23618
 schemes = dict(BIOES='SBIE', BIO='BBII', IO='IIII')
 
-def span_tags(spans:Iterable, n:int, scheme:str='BIOES') -> list: # (first word, last word, type) in a sentence of `n` words
+def span_tags(
+    spans:Iterable, # (first word, last word, type), none in another
+    n:int, # words of the sentence
+    scheme:str='BIOES', # one of `schemes` (original code: BIOES)
+) -> list: # n tags
     "Write spans as tags; spans that overlap are refused."
+    if scheme not in schemes: raise ValueError(f"scheme={scheme!r} is unknown: choose {', '.join(schemes)}")
     alone,first,inner,last = schemes[scheme]
     tags = ['O']*n
     for a,b,type_ in spans:
@@ -82,11 +93,20 @@ def refuse_odd_tag(tags:list, where:list) -> None: # lists of tags, and location
     raise ValueError(_odd.format(place, tag, ', but most tags here are'))
 
 # %% ../../../nbs/lab/tags/01_spans.ipynb #27b4da9c
-def clean_spans(tags:list, where:str) -> list: # tags of one sentence, location for messages -> spans
+def clean_spans(
+    tags:list, # of one sentence
+    where:str, # location, for messages
+) -> list: # spans
     "The spans of tags that are given as the truth."
     odd = next((i for i,t in enumerate(tags) if not is_span_tag(t)), None)
     if odd is not None: raise ValueError(_odd.format(f'{where}, word {odd+1}', tags[odd], ''))
     return tag_spans([t[0].translate(str.maketrans('LUM', 'ESI'))+t[1:] for t in tags], conlleval=True)
+
+def n_loose(tags:list) -> int:
+    "How many spans of lists of tags begin with `I` or `E`, where others begin with `B` or `S`."
+    first = [(a==0 or ts[a-1]=='O', ts[a][0] in 'IE') for ts in tags for a,_,_ in tag_spans(ts, True)]
+    iob1 = all(loose for after_o,loose in first if after_o)
+    return 0 if iob1 else sum(loose for _,loose in first)
 
 # %% ../../../nbs/lab/tags/01_spans.ipynb #896a33c2
 def span_counts(true:list, pred:list, conlleval:bool=False) -> tuple: # right, predicted, true

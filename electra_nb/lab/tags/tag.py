@@ -9,12 +9,13 @@ __all__ = ['Tag', 'TagMetric', 'commonest_tags', 'tagged_text']
 import math, numpy as np, pandas as pd, re, torch
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from ...core.messages import logger
 from ...glue.splits import dev_split, text_core, refuse_idle
 from ...glue.tables import Table
 from ...glue.tasks import Task
 from ...glue.twin import load_head, lone_encoder, pipeline_lines, predict_lines, refuse_twin, save_head
 from .rows import check_known, list_column, TagSplit, word_lists
-from .spans import as_spans, clean_spans, ratio, span_tags, tag_metrics, tag_spans
+from .spans import as_spans, clean_spans, n_loose, ratio, span_tags, tag_metrics, tag_spans
 from .tagger import TagFeatures, Tagger, TagLoss, tagger_twin, TagConfig
 from .wide import chain_loss, WideFeatures, WideTagger
 from fastai.metrics import Metric
@@ -78,9 +79,10 @@ def read(self:Tag, table:Table, labelled:bool=True) -> TagSplit:
     if self.task.scheme:
         tags,_ = as_spans(tags)
         spans = [clean_spans(ts, where) for ts,where in zip(tags, table.locations)]
+        if n := n_loose(tags): logger.info(f"{table.name}: {n} span(s) begin with I- or E- instead of B-, after another type or O")
         tags = [span_tags(s, len(ts), self.task.scheme) for s,ts in zip(spans, tags)]
     if self.task.labels: check_known(tags, self.task.labels, table.locations)
-    return TagSplit(words, tags, table.name)
+    return TagSplit(words, tags, table.name, table.skipped)
 
 @patch
 def rows_of(self:Tag, texts) -> TagSplit: return TagSplit(word_lists(texts)) # sentences or lists of words, one or several

@@ -30,7 +30,10 @@ class TagConfig(LabelConfig):
     narrow = dict(tag_head='wide') # in encoders narrower than those of the paper
 
 # %% ../../../nbs/lab/tags/03_tagger.ipynb #c00f546d
-def sentence_windows(sizes:list, room:int) -> list: # pieces of each word, and those that fit in a row -> (first word, limit) of each row
+def sentence_windows(
+    sizes:list, # pieces of each word
+    room:int, # pieces in a row, special tokens not counted
+) -> list: # (first word, limit) of each row
     "Cut a sentence between words so that each part fits."
     starts,used = [0],0
     for i,n in enumerate(sizes):
@@ -39,7 +42,10 @@ def sentence_windows(sizes:list, room:int) -> list: # pieces of each word, and t
     return list(zip(starts, [*starts[1:],len(sizes)]))
 
 # %% ../../../nbs/lab/tags/03_tagger.ipynb #abb9551a
-def word_pieces(sentences:list, tok:PreTrainedTokenizerFast) -> list: # for each sentence, a list of words, the ids of each word
+def word_pieces(
+    sentences:list, # of lists of words
+    tok:PreTrainedTokenizerFast, # of the encoder
+) -> list: # for each sentence, ids of each word
     "Tokenize every word by itself, as it would be in its sentence."
     tokenize = line_encoder(tok)
     check_unicode(map(' '.join, sentences))
@@ -79,7 +85,9 @@ class TagFeatures(PackedRows):
     @property
     def y(self): return torch.from_numpy(np.concatenate(self.targets))
 
-    def batch(self, at) -> tuple: # ids (bs, sl), lengths (bs,), ids of type 0 (bs,), first pieces (bs, w) or 0, tags (bs, w) or -100
+    def batch(self,
+        at, # (bs,) numbers of features
+    ) -> tuple: # ids (bs, sl), lengths (bs,), ids of type 0 (bs,), first pieces (bs, w) or 0, tags (bs, w) or -100
         "Gather features, padded to the longest of them."
         def padded(arrays, value): return pad_sequence([torch.from_numpy(arrays[i]) for i in at], True, value)
         return *self.gather(at),torch.from_numpy(self.n_a[at]),padded(self.first, 0),padded(self.targets, -100)
@@ -87,12 +95,22 @@ class TagFeatures(PackedRows):
 # %% ../../../nbs/lab/tags/03_tagger.ipynb #f035241e
 class Tagger(nn.Module):
     "An encoder and one dense layer on the first piece of each word."
-    def __init__(self, electra:ElectraModel, n_out:int, word_types:int=1): # number of tags, token type of the rows (for its twin)
+    def __init__(self,
+        electra:ElectraModel, # the encoder
+        n_out:int, # number of tags
+        word_types:int=1, # token type of the rows that it is given, for its twin
+    ):
         super().__init__()
         self.electra,self.word_types = electra,word_types
         self.head = dense(electra.config.hidden_size, n_out)
 
-    def forward(self, ids, lens, n_a, first, indices=None): # as for `encode_rows`; (bs, w) first pieces, 0: no word -> (bs, w, n_out)
+    def forward(self,
+        ids:Tensor, # (bs, sl) token ids
+        lens:Tensor, # (bs,) ids in each row
+        n_a:Tensor, # (bs,) ids of token type 0
+        first:Tensor, # (bs, w) place of the first piece of each word; 0: no word
+        indices:Tensor=None, # positions of the tokens, see `lab.speed.unpad`; None: compute at padding too
+    ) -> Tensor: # (bs, w, n_out)
         h,_,_ = encode_rows(self.electra, ids, lens, n_a, indices)
         return self.head(h.gather(1, first[...,None].expand(-1, -1, h.shape[-1])))
 
@@ -101,7 +119,10 @@ class TagLoss:
     "The mean over sentences of the sum over their words."
     def __init__(self, weights:Tensor=None, smoothing:float=0.): # as for `glue.head.TaskLoss`
         self.weights,self.smoothing,self.reduction = weights,smoothing,'mean'
-    def __call__(self, out, y): # (bs, w, n_out), (bs, w) ids of tags or -100 -> 0-dimensional, or (bs,) with `reduction='none'`
+    def __call__(self,
+        out:Tensor, # (bs, w, n_out)
+        y:Tensor, # (bs, w) ids of tags; -100: no word
+    ) -> Tensor: # 0-dimensional, or (bs,) with `reduction='none'`
         weights = None if self.weights is None else self.weights.to(out.device)
         how = dict(weight=weights, reduction='none', label_smoothing=self.smoothing)
         loss = F.cross_entropy(out.float().flatten(0, 1), y.flatten(), **how).view(y.shape).sum(1)
@@ -112,8 +133,11 @@ class TagLoss:
 
 # %% ../../../nbs/lab/tags/03_tagger.ipynb #459b76c5
 @torch.no_grad()
-def tagger_twin(model:Tagger, labels:tuple) -> PreTrainedModel: # tags in the order of their ids -> `ElectraForTokenClassification` or alike
-    "The same model as a class of transformers, in evaluation mode."
+def tagger_twin(
+    model:Tagger,
+    labels:tuple, # tags, in the order of their ids
+) -> PreTrainedModel: # `ElectraForTokenClassification`, or that of another family, in evaluation mode
+    "The same model as a class of transformers."
     hf = as_hf(model.electra, 'tag', model.head.weight, model.head.bias, **named_outputs(labels))
     types = getattr(hf.base_model.embeddings, 'token_type_embeddings', None)
     if types is not None: types.weight[0] = types.weight[model.word_types]

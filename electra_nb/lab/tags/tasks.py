@@ -12,7 +12,7 @@ from ...core.messages import logger
 from ...glue.splits import check_valid, refuse_idle
 from ...glue.tables import from_memory, need_columns, Table
 from ...glue.tasks import own_name, score_first, Split, split_sizes, Task, TaskData
-from .rows import as_sentences, list_column, list_columns, read_conll, read_conllu, tag_names, usual_first, word_names
+from .rows import read_conll, read_conllu, as_sentences, list_column, list_columns
 from .spans import are_spans, as_spans, refuse_odd_tag
 from .tag import Tag
 from ...glue.kinds import known_tasks
@@ -50,16 +50,22 @@ def tag_hub_table(ds, task:Task, name:str) -> Table:
     return replace(table, columns={t:table.columns[h] for t,h in zip((*task.text,task.label), task.hub_text)})
 
 # %% ../../../nbs/lab/tags/08_tasks.ipynb #70d935a7
-def choose_lists(table:Table, text=None, label=None) -> tuple: # names of both columns, or their numbers; None: guess
+_words = 'words tokens form text sentence 1'.split()
+_tags = 'tags ner_tags chunk_tags pos_tags upos labels label ner pos'.split()
+
+def choose_lists(
+    table:Table,
+    text=None, # column of words, or its number; None: guess
+    label=None, # column of tags, or its number; None: guess
+) -> tuple: # both
     "Find the columns of words and tags."
-    lists = list_columns(table)
-    words,tags = (o[0] if isinstance(o, (list,tuple)) and len(o)==1 else o for o in (text,label))
-    need_columns(table, [str(c) for c in (words,tags) if c is not None])
-    words = usual_first(lists, [*word_names,'text','sentence']) if words is None else str(words)
-    tags = usual_first([c for c in lists[::-1] if c!=words], tag_names) if tags is None else str(tags)
-    if words is None or tags in (words,None):
-        raise ValueError(f"{table.name}: which columns hold the lists of words and tags? Pass text= and label=; columns there: "
-            f"{', '.join(table.columns)}")
+    lists,given = list_columns(table),[str(c[0] if isinstance(c, (list,tuple)) and len(c)==1 else c) for c in (text,label)]
+    need_columns(table, [c for c,o in zip(given, (text,label)) if o is not None])
+    def choose(usual, names, last): return next((u for u in usual if u in names), names[last] if names else None)
+    words = choose(_words, lists, 0) if text is None else given[0]
+    tags = choose(_tags, [c for c in lists if c!=words], -1) if label is None else given[1]
+    if words is None or tags in (words,None): raise ValueError(f"{table.name}: which columns hold the lists of words and tags? Pass text= "
+        f"and label=; columns there: {', '.join(table.columns)}")
     if text is None and all(re.fullmatch(r'\d+([-.]\d+)?', w) for ws in list_column(table, words) for w in ws):
         raise ValueError(f"{table.name}: column {words!r} numbers the words: pass text= and label=, names of two of the columns "
             f"{', '.join(c for c in lists if c not in (words,'-1'))}; CoNLL-U is read by itself from a file named .conllu")
@@ -80,9 +86,14 @@ def _task(table, words, tags, metric):
 
 # %% ../../../nbs/lab/tags/08_tasks.ipynb #c5500523
 def own_tag_task(
-    train:Table, dev:Table=None, test:Table=None, # sentences to train on, to score, and to score without choosing by them
-    text:str=None, label:str=None, # columns of words and of tags; None: guess
-    valid:float=None, metric:str=None, name:str=None, # as for `lab.own_data.labels.table_task`; a metric of `lab.tags.spans.tag_metrics`
+    train:Table, # sentences to train on
+    dev:Table=None, # to score; None: a share of `train`
+    test:Table=None, # more to score; they choose nothing
+    text:str=None, # column of words; None: guess
+    label:str=None, # column of tags; None: guess
+    valid:float=None, # share held out where there is no dev, above 0 and up to 0.5; None: 0.1
+    metric:str=None, # key of `lab.tags.spans.tag_metrics`; None: F1 of spans as conlleval counts it, accuracy for word classes
+    name:str=None, # for tables; None: that of the file
     **others, # `regression` and `group`, which have no meaning here
 ) -> TaskData:
     "Make a task of tagged sentences."

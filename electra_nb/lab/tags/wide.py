@@ -20,7 +20,10 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 
 # %% ../../../nbs/lab/tags/06_wide.ipynb #2f3c89e9
-def sums(a:Tensor, links:Tensor) -> Tensor: # (bs, n), (n, m) -> (bs, m)
+def sums(
+    a:Tensor, # (bs, n)
+    links:Tensor, # (n, m)
+) -> Tensor: # (bs, m)
     "The logarithm of the product of the exponentials."
     most = a.amax(-1, keepdim=True)
     return ((a-most).exp()@links.exp()).clamp(min=1e-37).log()+most
@@ -42,7 +45,12 @@ def walk(
     return steps
 
 # %% ../../../nbs/lab/tags/06_wide.ipynb #c376f49b
-def chain_losses(scores:Tensor, mask:Tensor, links:Tensor, y:Tensor) -> Tensor: # as for `walk`; (bs, w) ids of tags, -100: any -> (bs,)
+def chain_losses(
+    scores:Tensor, # (bs, w, n) of each word for each tag
+    mask:Tensor, # (bs, w) bool, False at padding
+    links:Tensor, # (n+1, n+1) of each pair of neighbours
+    y:Tensor, # (bs, w) ids of tags; -100: any
+) -> Tensor: # (bs,)
     "The negative log-likelihood of each row."
     other = (torch.arange(scores.shape[-1], device=y.device)!=y[...,None]) & (y>=0)[...,None]
     both = torch.cat([scores,scores.masked_fill(other, -1e4)])
@@ -50,7 +58,11 @@ def chain_losses(scores:Tensor, mask:Tensor, links:Tensor, y:Tensor) -> Tensor: 
     return every-true
 
 # %% ../../../nbs/lab/tags/06_wide.ipynb #50fd73d2
-def best_with_each(scores:Tensor, mask:Tensor, links:Tensor) -> Tensor: # as for `walk` -> (bs, w, n)
+def best_with_each(
+    scores:Tensor, # (bs, w, n) of each word for each tag
+    mask:Tensor, # (bs, w) bool, False at padding
+    links:Tensor, # (n+1, n+1) of each pair of neighbours
+) -> Tensor: # (bs, w, n)
     "The score of the best sequence that has a tag at a word (Viterbi from both ends)."
     after = [links[:-1,-1].expand(len(scores), -1)]
     for score,real in zip(scores.unbind(1)[:0:-1], mask.unbind(1)[:0:-1]):
@@ -67,8 +79,13 @@ def fold_numbers(n:int) -> np.ndarray: # (n,), -1: not for training
     folds[rng.permutation(n)[most:]] = -1
     return folds
 
-def train_crfs(sentences:list, tags:list, labels:tuple, clusters:dict={}) -> tuple: # lists of words, lists of tags; as for `crf_table`
-    "A `CRF` of all sentences; for each sentence scores (words, n_tags) of one that has not seen it."
+def train_crfs(
+    sentences:list, # of lists of words
+    tags:list, # of lists of tags
+    labels:tuple, # tags, in the order of their ids
+    clusters:dict={}, # as for `word_features`
+) -> tuple: # `CRF` of all sentences; for each sentence scores (words, n_tags) of one that has not seen it
+    "Train CRFs."
     feats,folds = [word_features(ws, clusters) for ws in sentences],fold_numbers(len(sentences))
     def crf(left_out):
         use = [i for i,k in enumerate(folds) if k not in (-1,left_out)]
@@ -114,7 +131,11 @@ share = .3 # of what the encoder says when words are tagged
 
 class WideHead(nn.Module):
     "Scores of words for tags, and of neighbouring tags."
-    def __init__(self, d:int, n_out:int, n_rows:int=1): # width of the encoder, number of tags, rows of the CRF's table
+    def __init__(self,
+        d:int, # width of the encoder
+        n_out:int, # number of tags
+        n_rows:int=1, # of the CRF's table
+    ):
         super().__init__()
         self.out,self.dropout = dense(4*d, n_out),nn.Dropout(.5)
         self.register_buffer('keys', torch.zeros(n_rows, dtype=torch.int64))
@@ -132,11 +153,22 @@ class WideHead(nn.Module):
 # %% ../../../nbs/lab/tags/06_wide.ipynb #79184d16
 class WideTagger(nn.Module):
     "An encoder and the wide head on the words of a sentence."
-    def __init__(self, electra:PreTrainedModel, n_out:int, n_rows:int=1): # as for `WideHead`
+    def __init__(self,
+        electra:PreTrainedModel, # the encoder
+        n_out:int, # number of tags
+        n_rows:int=1, # of the CRF's table
+    ):
         super().__init__()
         self.electra,self.head = electra,WideHead(electra.config.hidden_size, n_out, n_rows)
 
-    def forward(self, ids, lens, n_a, first, word, indices=None): # as for `Tagger`; `word` as for `WideHead`
+    def forward(self,
+        ids:Tensor, # (bs, sl) token ids
+        lens:Tensor, # (bs,) ids in each row
+        n_a:Tensor, # (bs,) ids of token type 0
+        first:Tensor, # (bs, w) place of the first piece of each word; 0: no word
+        word:Tensor, # (bs, w, n_out) scores of a CRF, or (bs, w, 20) keys of what it finds in its table
+        indices:Tensor=None, # positions of the tokens, see `lab.speed.unpad`; None: compute at padding too
+    ): # (bs, w, n_out) scores of the best sequences; in training what `ChainLoss` takes
         "(bs, w, n_out) scores of the best sequences; in training what `ChainLoss` takes."
         states,_,_ = encode_rows(self.electra, ids, lens, n_a, indices, output_hidden_states=True)
         h = torch.cat([states[1],states[-1]], -1)
@@ -146,14 +178,19 @@ class WideTagger(nn.Module):
         out = self.head(torch.cat(pieces, -1), word).float(),first>0,self.head.links
         return out if self.training else best_with_each(*out)
 
-    def count_rows(self, train:WideFeatures) -> None:
+    def count_rows(self,
+        train:WideFeatures, # training rows
+    ) -> None:
         "Begin with the CRF of the training rows, once."
         if len(self.head.keys)==1: self.head.take(train.counted[0])
 
 # %% ../../../nbs/lab/tags/06_wide.ipynb #07165664
 class ChainLoss(TagLoss):
     "The mean over sentences of the negative log-likelihood; of the scores of best sequences the loss of `TagLoss`."
-    def __call__(self, out, y): # what `WideTagger` gives, (bs, w) ids of tags or -100
+    def __call__(self,
+        out, # what `WideTagger` gives
+        y:Tensor, # (bs, w) ids of tags; -100: unknown, or no word
+    ) -> Tensor: # 0-dimensional
         if isinstance(out, Tensor): return super().__call__(out, y)
         with torch.autocast(y.device.type, enabled=False): return chain_losses(*out, y).mean()
 
