@@ -20,7 +20,7 @@ from .lab.rivals.beside import run_rivals
 from .lab.rivals.teacher import taught_options, taught_task
 from .lab.study.fewer_rows import labels_saved, run_fewer
 from .lab.study.folder import open_study
-from .lab.study.runs import StudyConfig, answer_tests, closing_words, log_summary, run_task, study_session
+from .lab.study.runs import StudyConfig, closing_words, log_summary, run_task, study_session
 from .lab.study.study import Study
 from .lab.study.together import check_together, run_together
 from .glue.encoders import encoder_tokenizer, find_model, load_encoder, weights_hash
@@ -216,7 +216,6 @@ def finetune(
     study = Study(out, {task.name:task for task in rows}, device, glue_dir)
     log_summary(study)
     for said in labels_saved(out, study.data): logger.info(said)
-    answer_tests(study)
     save_study_report(out)
     if submission: study.submission(submission, keep)
     logger.info(closing_words(study))

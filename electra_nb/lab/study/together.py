@@ -10,7 +10,7 @@ import numpy as np
 from ...core.messages import quiet
 from ...glue.learner import count_rows, n_task_steps, task_learner, train_steps, training_args, FinetuneConfig
 from .folder import check_rows, read_ledger
-from .runs import Job, StudyConfig, extra_rows, keep_run, ledger_line, make_work, starting_encoder
+from .runs import Job, StudyConfig, keep_run, ledger_line, make_work, starting_encoder
 from ...training.device import SmoothLoss, CachedDispatchLearner
 from fastai.basics import DataLoaders
 from torch import nn
@@ -72,7 +72,7 @@ def check_together(together, rows:list, mnli_first:bool=False, at_once:int=1, lo
 def run_together(rows:list, plan:StudyConfig) -> None: # `TaskData` of all tasks; start and seeds
     "Fine-tune one encoder on all tasks at once, for each start and seed that the ledger does not have."
     lines = read_ledger(plan.out)
-    for data in rows: check_rows(lines, data, extra_rows(data))
+    for data in rows: check_rows(lines, data)
     done,works = {(r['task'],r['start'],r['seed']) for r in lines},None
     for job in [Job(init, seed, f'{init}, together') for init in plan.starts for seed in plan.seeds]:
         if all((data.name,job.start,job.seed) in done for data in rows): continue
