@@ -50,10 +50,7 @@ def open_study(
 def _finite(x): return json.loads(json.dumps(x), parse_constant=lambda _: None)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #7869e5bb
-def append_line(
-    path:str, # `results.jsonl`
-    line:dict, # JSON-able
-) -> None:
+def append_line(path:str, line:dict) -> None: # `results.jsonl`
     "Add a line, and leave out a last one that is torn."
     path = Path(path)
     kept = path.read_bytes() if path.exists() else b''
@@ -62,9 +59,7 @@ def append_line(
     atomic_file(path, kept+json.dumps(_finite(line), allow_nan=False).encode()+b'\n')
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #0fd8c8c2
-def read_ledger(
-    path:str, # `results.jsonl`, or the folder that holds it
-) -> list: # dictionaries
+def read_ledger(path:str) -> list: # `results.jsonl`, or the folder that holds it -> dictionaries
     "The whole lines of a ledger."
     path = Path(path)
     if path.is_dir(): path = path/'results.jsonl'
@@ -108,12 +103,8 @@ def read_predictions(path:Path) -> tuple: # labels (n,), predictions (n,): ids, 
     return tuple(table[c].map(ids).to_numpy() if ids else table[c].astype(float).to_numpy() for c in ('label','prediction'))
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #1871c194
-def answer_paths(
-    out:str, # folder of the study; None: there is none
-    runs:list, # lines of its ledger, of one task
-    split:str='dev', # rows that were answered
-) -> list: # empty if one is missing
-    "The files with the answers of runs."
+def answer_paths(out:str, runs:list, split:str='dev') -> list: # folder of the study or None; lines of its ledger, of one task
+    "The files with the answers of runs; none if one is missing."
     if out is None: return []
     paths = [Path(out)/'predictions'/f"{run_name(r['task'], r['start'], r['seed'])}-{split}.tsv" for r in runs]
     return paths if all(p.is_file() for p in paths) else []
@@ -127,13 +118,8 @@ def read_sums(paths:list, metric:str) -> np.ndarray: # (runs, n, 2); None: the m
     return np.array([pd.read_csv(p, usecols=columns, **plain)[columns].to_numpy(float) for p in paths])
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #af97644f
-def best_runs(
-    lines:list, # of the ledger
-    task:str, # name of the task
-    start:str,
-    n:int=1, # how many
-) -> list: # names, highest score first
-    "The best runs of a task."
+def best_runs(lines:list, task:str, start:str, n:int=1) -> list: # of the ledger; name of a task -> names of runs
+    "The `n` best runs of a task, highest score first."
     rs = [r for r in lines if (r['task'],r['start'])==(task,start) and r['score'] is not None]
     return [run_name(task, start, r['seed']) for r in sorted(rs, key=lambda r: -r['score'])[:n]]
 
@@ -148,12 +134,7 @@ def saved_tokenizer(tok:PreTrainedTokenizerFast, max_len:int) -> PreTrainedToken
     return tok
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #8f67a22d
-def model_page(
-    r:dict, # line of the ledger
-    task:Task,
-    folder:Path, # of the model
-    rivals:list=(), # lines of methods without an encoder on the same rows (`lab.rivals`)
-) -> str: # Markdown
+def model_page(r:dict, task:Task, folder:Path, rivals:list=()) -> str: # line of the ledger; of the model; lines of rivals -> Markdown
     "The card of a fine-tuned model."
     kind,scores = kind_of(task),r.get('scores') or {'dev':{r.get('metric', task.metrics[0]):r['score']}}
     use = kind.use(folder, settings_from(kind, r['recipe']).own)
@@ -165,15 +146,8 @@ def _saved(out, lines):
     "The lines whose models are there."
     return [r for r in lines if (out/'models'/run_name(r['task'], r['start'], r['seed'])).is_dir()]
 
-def save_best(
-    out:Path, # folder of the study
-    lines:list, # of the ledger, and the new one last
-    model:nn.Module, # of the new run
-    tok:PreTrainedTokenizerFast,
-    task:Task,
-    keep:int=1, # models to keep for a task and start
-) -> None:
-    "Save the new model if it is among the best."
+def save_best(out:Path, lines:list, model:nn.Module, tok:PreTrainedTokenizerFast, task:Task, keep:int=1) -> None:
+    "Save the model of the last line in the folder `out`, if it is among the `keep` best of its task and start."
     *earlier,r = lines
     name = run_name(r['task'], r['start'], r['seed'])
     if name not in best_runs([*_saved(out, earlier),r], r['task'], r['start'], keep): return
@@ -185,14 +159,8 @@ def save_best(
     kind_of(task).save(model, folder, saved_tokenizer(tok, about['max_len']), files)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #1699e3f1
-def prune_models(
-    out:Path, # folder of the study
-    lines:list, # of the ledger
-    task:str, # name of the task
-    start:str,
-    keep:int=1, # models to keep for a task and start
-) -> None:
-    "Delete the models of a task that are not needed any more."
+def prune_models(out:Path, lines:list, task:str, start:str, keep:int=1) -> None:
+    "Delete the models of a task that are neither among the `keep` best nor the beginning of other runs."
     needed = {*best_runs(_saved(out, lines), task, start, keep), *(r.get('init_from') for r in lines)}
     for p in (out/'models').glob(run_name(task, start, '*')):
         if p.name not in needed: shutil.rmtree(p)

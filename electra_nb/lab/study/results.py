@@ -17,30 +17,18 @@ from sklearn.metrics import ConfusionMatrixDisplay
 
 # %% ../../../nbs/lab/study/02_results.ipynb #290aa6d3
 @patch
-def show_batch(self:FeaturesDL,
-    b=None, # batch; None: the first one
-    max_n:int=5, # texts to show
-    **kwargs,
-):
-    "Show texts and targets."
+def show_batch(self:FeaturesDL, b=None, max_n:int=5, **kwargs):
+    "Show texts and targets of a batch; None: of the first one."
     display(HTML(self.kind.html(self.kind.shown(self.examples, b or self.one_batch(), max_n))))
 
 @patch
-def show_results(self:FeaturesDL,
-    b, # batch
-    outs, # predictions
-    max_n:int=9, # texts to show
-    **kwargs,
-):
-    "Show texts, targets and predictions."
+def show_results(self:FeaturesDL, b, outs, max_n:int=9, **kwargs):
+    "Show texts, targets and predictions of a batch."
     display(HTML(self.kind.html(self.kind.shown(self.examples, b, max_n, prediction=outs))))
 
 # %% ../../../nbs/lab/study/02_results.ipynb #52feabcf
-def top_losses(
-    learn:Learner, # trained
-    n:int=10, # texts
-) -> pd.DataFrame: # highest loss first
-    "The dev texts with the highest loss."
+def top_losses(learn:Learner, n:int=10) -> pd.DataFrame: # highest loss first
+    "The `n` dev texts with the highest loss of a trained model."
     dl = learn.dls.valid
     with learn.no_bar(): _,_,pred,loss = learn.get_preds(dl=dl, with_decoded=True, with_loss=True)
     top = loss.argsort(descending=True, stable=True)[:n]
@@ -48,21 +36,14 @@ def top_losses(
     return table.assign(loss=loss[top].numpy().round(3))
 
 # %% ../../../nbs/lab/study/02_results.ipynb #74e73df9
-def most_confused(
-    true:np.ndarray, # (n,) ids
-    pred:np.ndarray, # (n,) ids
-    n_labels:int, # that there are
-    most:int=40, # to be shown
-) -> np.ndarray: # ids, in their order
+def most_confused(true:np.ndarray, pred:np.ndarray, n_labels:int, most:int=40) -> np.ndarray: # (n,) ids -> ids, in their order
     "The labels with the most mistakes."
-    wrong = np.asarray(true)!=np.asarray(pred)
+    wrong = true!=pred
     mistakes = np.bincount(np.concatenate([true[wrong],pred[wrong]]).astype(int), minlength=n_labels)
     return np.sort(np.argsort(-mistakes, kind='stable')[:most])
 
 # %% ../../../nbs/lab/study/02_results.ipynb #a1b2c332
-def plot_confusion(
-    learn:Learner, # trained on labels
-) -> ShownFigure:
+def plot_confusion(learn:Learner) -> ShownFigure: # trained on labels
     "Which labels are taken for which, on the dev split."
     dl = learn.dls.valid
     true,pred,names = dl.kind.confused(dl.examples.rows, dev_predictions(learn)[1])

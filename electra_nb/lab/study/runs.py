@@ -49,7 +49,6 @@ def starting_encoder(job:Job, work:Work) -> ElectraModel:
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #50188a9b
 def _result(data, scores, pred, loss):
-    "What a run has reached on the dev rows, and what guessing reaches."
     kind,metric = kind_of(data.task),data.task.metrics[0]
     train,dev = data.splits['train'],data.splits['dev']
     failed = kind.failure(dev, pred, loss)
@@ -60,15 +59,8 @@ def _result(data, scores, pred, loss):
     return dict(metric=metric, score=value, failure=failed, guess=round(kind.majority_baseline(train, dev), 4))
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #2d4aeb03
-def scored_line(
-    data:TaskData,
-    start:str, # of the run, or the name of a rival
-    seed:int,
-    acts:dict, # split -> answers, as `decode` of the kind gives them
-    fitted:dict, # what is known about the training, such as steps, loss and seconds
-    out:Path, # folder of the study
-) -> dict:
-    "Score answers and write them, beside the rows that they are for."
+def scored_line(data:TaskData, start:str, seed:int, acts:dict, fitted:dict, out:Path) -> dict: # acts: split -> answers, as of `decode`
+    "Score answers and write them; `start` may name a rival, and `fitted` is what is known about the training, such as its loss."
     kind,scores = kind_of(data.task),{}
     preds = {split:kind.to_labels(act) for split,act in acts.items()}
     for split,act in acts.items():
@@ -94,7 +86,6 @@ def ledger_line(job:Job, work:Work, learn:TaskLearner, fitted:dict) -> dict: # a
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #ab59c805
 def _fit(encoder, job, work, bar, cbs=()):
-    "Train an encoder on rows, and say how that went."
     learn = task_learner(work.data, work.feats, encoder, work.cfg, job.seed, work.device)
     learn.add_cbs(cbs)
     return learn,fit_task(learn, work.cfg, f'{work.data.name}, seed {job.seed}' if bar and not quiet() else '')
@@ -124,7 +115,6 @@ def _do_in_folder(job, folder):
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #a7f883f9
 def _side_by_side(jobs, work, n, ray):
-    "`do_jobs` with `n` processes."
     n_threads = work.cfg.threads or (1 if ray else max(1, torch.get_num_threads()//n))
     (work.out/'models').mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=work.out/'models', prefix='.', suffix='.tmp') as tmp:
@@ -135,13 +125,8 @@ def _side_by_side(jobs, work, n, ray):
             path.unlink()
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #62e00f9b
-def do_jobs(
-    jobs:list, # `Job`s
-    work:Work, # what they have in common
-    at_once:int=1, # runs at the same time; above 1 each is in a process of its own
-    ray:bool=False, # on a Ray cluster
-) -> Iterator[tuple]: # line of the ledger, `Classifier`
-    "All runs, results in the order of the jobs."
+def do_jobs(jobs:list, work:Work, at_once:int=1, ray:bool=False) -> Iterator[tuple]: # runs at the same time -> line of the ledger, `Classifier`
+    "All runs, results in the order of the jobs; above one at a time, or on a Ray cluster, each is in a process of its own."
     n = min(at_once, len(jobs))
     return _side_by_side(jobs, work, n, ray) if n>1 or ray and jobs else (do_job(job, work) for job in jobs)
 
@@ -202,7 +187,6 @@ def task_config(task:Task, plan:StudyConfig) -> FinetuneConfig:
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #d106d516
 def _run_sentence(line):
-    "What a run has come to."
     words = dict(diverged='diverged: the loss is not finite', undefined=f"{line['metric']} is undefined on these dev rows")
     got = words.get(line['failure'])
     same = ', the same answer for every text' if line['failure']=='constant' else ''
@@ -232,12 +216,7 @@ def make_work(data:TaskData, plan:StudyConfig) -> Work:
     return Work(data, feats, cfg, plan.source, plan.out, plan.device, plan.log_with, first_work(plan, cfg))
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #4435e23d
-def keep_run(
-    line:dict, # of the ledger
-    model:nn.Module, # trained
-    data:TaskData,
-    plan:StudyConfig,
-) -> None:
+def keep_run(line:dict, model:nn.Module, data:TaskData, plan:StudyConfig) -> None: # of the ledger; trained
     "Put a run into the ledger, and its model among the best."
     lines = [*read_ledger(plan.out),{**{k:plan.identity[k] for k in ('model','weights')}, **line}]
     save_best(plan.out, lines, model, plan.tok, data.task, plan.keep)
@@ -269,8 +248,7 @@ def study_session(plan:StudyConfig):
         finally: torch.set_num_threads(n_threads)
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #c5626f80
-def _task_sentence(r):
-    "What the runs of a task have come to; a row of `Study.statistics`."
+def _task_sentence(r): # a row of `Study.statistics`
     name,several = f"{r['task']}, {r['start']}",r['runs']>1
     if r['median']!=r['median']: return f"{name}: no run has a score; {r['failed']}"
     spread = f", mean {r['mean']:.1f} ± {r['sd']:.1f}, best {r['best']:.1f}" if several else ''
@@ -280,8 +258,7 @@ def _task_sentence(r):
         f"guessing {r['guess']:.1f}){failed}")
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #17c3d1de
-def _advice(r, study):
-    "What to try where a rival is better, if the kind of the task knows."
+def _advice(r, study): # where a rival is better, if the kind of the task knows any
     kind = kind_of(study.data[r['task']].task)
     if not (hasattr(kind, 'if_beaten') and r['difference']<0 and r['p_adjusted']<.05): return ''
     recipe = next(l['recipe'] for l in study.lines if l['task']==r['task'])

@@ -21,9 +21,7 @@ from scipy.stats import false_discovery_control, t as student
 # %% ../../../nbs/lab/study/03_statistics.ipynb #414a26ef
 def _groups_of(n): return np.random.default_rng(0).permutation(n)%min(100, n)
 
-def leave_out_sums(
-    sums:np.ndarray, # (runs, n, 2) what each row adds to the numerator and to the denominator
-) -> np.ndarray: # (groups, runs) scores, 0 to 100
+def leave_out_sums(sums:np.ndarray) -> np.ndarray: # (runs, n, 2) what a row adds to numerator and denominator -> (groups, runs)
     "The score of each run without each group of rows, where it is a ratio of sums over rows."
     group = _groups_of(sums.shape[1])
     of_group = np.array([[np.bincount(group, column) for column in run.T] for run in sums]) # (runs, 2, groups)
@@ -119,12 +117,8 @@ def _left_out(paths, metric, stamps):
     labels,preds = zip(*map(read_predictions, paths))
     return leave_out(labels[0], preds, metric) if len(labels[0])>1 else None
 
-def run_sample(
-    runs:list, # lines of one group, with scores
-    folder:str=None, # of the study, for the answers of the runs; None: scores alone
-    split:str='dev', # rows
-) -> Sample:
-    "What is known about runs."
+def run_sample(runs:list, folder:str=None, split:str='dev') -> Sample: # lines of one group, with scores
+    "What is known about runs; without the folder of their study, their scores alone."
     scores = np.array([split_score(r, split) for r in runs], dtype=float)
     paths = tuple(answer_paths(folder, runs, split))
     stamps = tuple((s.st_mtime_ns,s.st_size) for s in (p.stat() for p in paths))
@@ -141,13 +135,10 @@ def failed_runs(runs:list) -> str: # empty if none has failed
 
 def _also(runs):
     "Medians of the metrics that are not the score."
-    values = {}
-    for r in runs:
-        for split,scores in r.get('scores', {}).items():
-            for m,v in scores.items():
-                if (split in ('dev','test') and m==r['metric']) or v is None: continue
-                values.setdefault(m if split=='dev' else f'{split} {m}', []).append(v)
-    return ', '.join(f'{k} {np.median(v):.1f}' for k,v in values.items())
+    values = [{(split,m):v for split,scores in r.get('scores', {}).items() for m,v in scores.items()} for r in runs]
+    medians = pd.DataFrame(values, dtype=float).median().dropna()
+    others = {k:v for k,v in medians.items() if k not in (('dev',runs[0]['metric']),('test',runs[0]['metric']))}
+    return ', '.join(f"{m if split=='dev' else f'{split} {m}'} {v:.1f}" for (split,m),v in others.items())
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #7303d894
 def _test_stats(scored):

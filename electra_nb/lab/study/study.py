@@ -38,9 +38,7 @@ from pathlib import Path
 from ...glue.classify import submission_words
 
 # %% ../../../nbs/lab/study/04_study.ipynb #4c30c35c
-def saved_task(
-    folder:Path, # of a saved model
-) -> tuple: # name, `Task`, `FinetuneConfig`
+def saved_task(folder:Path) -> tuple: # of a saved model -> name, `Task`, `FinetuneConfig`
     "What a saved model was trained for, and with which constants."
     about = read_json(Path(folder)/'task.json', ('name','task','max_len'))
     task = Task(**{k:tuple(v) if isinstance(v, list) else v for k,v in about['task'].items()})
@@ -48,11 +46,7 @@ def saved_task(
 
 # %% ../../../nbs/lab/study/04_study.ipynb #e8093472
 @torch.inference_mode()
-def predict_rows(
-    folder:Path, # of a saved model
-    rows, # of the kind of its task, such as `TextSplit`
-    device:str='cpu', # 'cpu' or 'cuda'
-) -> np.ndarray: # of a classifier: (rows, …) probabilities or scores
+def predict_rows(folder:Path, rows, device:str='cpu') -> np.ndarray: # of a saved model; of the kind of its task
     "What a saved model says about rows, as `decode` of their kind gives it."
     _,task,cfg = saved_task(folder)
     kind = kind_of(task)
@@ -67,19 +61,16 @@ def predict_rows(
 
 # %% ../../../nbs/lab/study/04_study.ipynb #2a995c93
 def _texts(table, task, names):
-    "Texts or pairs."
     need_columns(table, names)
     columns = [table.columns[c] for c in names]
     return columns[0] if len(names)==1 else [*zip(*columns)]
 
 def _sentences(table, task, names):
-    "Running text or lists of words."
     table = as_sentences(table) or table
     if names[0] not in table.columns and len(list_columns(table))>1: names = choose_lists(table)[:1]
     return _texts(table, task, names)
 
-def _questions(table, task, names):
-    "(question, context) of each row; answers are not looked at."
+def _questions(table, task, names): # answers are not looked at
     found = question_columns(table)
     asked = {k:v for k,v in table.columns.items() if k not in (found.get('answer'),found.get('start'))}
     rows = kind_of(task).read(replace(table, columns=asked), labelled=False)
@@ -145,11 +136,7 @@ def answer(
     return pd.DataFrame(dict(shown)).join(found)
 
 # %% ../../../nbs/lab/study/04_study.ipynb #7df36b56
-def answer_file(
-    task:Task, # of GLUE
-    split:str, # 'test', or another that the server asks for
-    pred:np.ndarray, # (n,) label ids, or scores
-) -> str: # tab-separated
+def answer_file(task:Task, split:str, pred:np.ndarray) -> str: # of GLUE; such as 'test'; (n,) label ids, or scores
     "Predictions in the form of a submission."
     name,n = task.splits[split].submission_file,task.splits[split].n
     if len(pred)!=n: raise ValueError(f"{name} has {len(pred):,} rows, the official test set has {n:,}")
@@ -244,12 +231,8 @@ def predict(self:Study,
 
 # %% ../../../nbs/lab/study/04_study.ipynb #208d9fe6
 @patch
-def evaluate(self:Study,
-    source, # labelled rows: path, data frame, `datasets.Dataset`, or columns
-    task:str=None, # name; None: the only one
-    start:str=None, # None: any but random
-) -> dict: # metric -> 0 to 100
-    "Score the best model on labelled rows."
+def evaluate(self:Study, source, task:str=None, start:str=None) -> dict: # path, data frame, `datasets.Dataset` or columns -> metrics
+    "Score the best model on labelled rows, 0 to 100; `task` and `start` as for `models`."
     folder = self.models(task, start)[0]
     name,task,_ = saved_task(folder)
     kind = kind_of(task)
@@ -259,9 +242,7 @@ def evaluate(self:Study,
 
 # %% ../../../nbs/lab/study/04_study.ipynb #5252a415
 @patch
-def rows_of(self:Study,
-    name:str, # of a task that was run
-) -> TaskData:
+def rows_of(self:Study, name:str) -> TaskData: # of a task that was run
     "The rows of a task of GLUE; others only as far as loaded."
     if name in self.data: return self.data[name]
     of_glue = [r for r in self.lines if r['task']==name and r.get('glue')]
@@ -271,10 +252,7 @@ def rows_of(self:Study,
 
 # %% ../../../nbs/lab/study/04_study.ipynb #ee81bbcb
 @patch
-def learner(self:Study,
-    task:str=None, # name; None: the only one
-    start:str=None, # None: any but random
-) -> Learner:
+def learner(self:Study, task:str=None, start:str=None) -> Learner: # as for `models`
     "The best model with the rows of its task, ready for `show_results`, `top_losses`, `plot_confusion`, `fit`."
     folder = self.models(task, start)[0]
     name,_,cfg = saved_task(folder)
@@ -287,20 +265,13 @@ def learner(self:Study,
 
 # %% ../../../nbs/lab/study/04_study.ipynb #920e683b
 @patch
-def top_losses(self:Study,
-    n:int=10, # texts
-    task:str=None, # name; None: the only one
-    start:str=None, # None: any but random
-) -> pd.DataFrame:
-    "The dev texts on which the best model is most wrong."
+def top_losses(self:Study, n:int=10, task:str=None, start:str=None) -> pd.DataFrame: # `task` and `start` as for `models`
+    "The `n` dev texts on which the best model is most wrong."
     return _top_losses(self.learner(task, start), n)
 
 # %% ../../../nbs/lab/study/04_study.ipynb #979f7db6
 @patch
-def confusion(self:Study,
-    task:str=None, # name; None: the only one
-    start:str=None, # None: any but random
-) -> ShownFigure:
+def confusion(self:Study, task:str=None, start:str=None) -> ShownFigure: # as for `models`
     "Which labels the best model takes for which."
     return plot_confusion(self.learner(task, start))
 
