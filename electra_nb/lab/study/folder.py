@@ -27,12 +27,8 @@ def _shared(study):
     flat = {'unlabelled':None, **study, **study.get('recipe', {})} # in studies without such rows it is not written
     return {k:v for k,v in flat.items() if k not in ('recipe','threads','model')}
 
-def open_study(
-    out:Path, # folder, new or with a study
-    identity:dict, # what all its runs share; `recipe` holds the constants
-    write:bool=True, # write study.json if it is not there; False: only look
-) -> None:
-    "Take a folder for a study, new or to be continued, or refuse it."
+def open_study(out:Path, identity:dict, write:bool=True) -> None: # what all its runs share; `recipe` holds the constants
+    "Take a folder for a study, new or to be continued, or refuse it; without `write`, only look."
     path,identity = out/'study.json',json.loads(json.dumps(identity))
     if out.is_file(): raise ValueError(f"out={str(out)!r} is a file: name a folder")
     if not path.exists() and any(out.glob('[!.]*')):
@@ -85,8 +81,7 @@ def check_rows(lines:list, data:TaskData) -> None: # of the ledger; the rows of 
             "out= or the test rows of before; Study(out).evaluate(rows) scores the best model alone")
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #fe2cb5b2
-def run_name(task:str, start:str, seed:int) -> str:
-    "Name of one run, for files and folders."
+def run_name(task:str, start:str, seed:int) -> str: # for files and folders
     return f"{task}-{start.replace(', ', '-').replace(' ', '_')}-seed{seed}"
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #94aa68a9
@@ -142,9 +137,7 @@ def model_page(r:dict, task:Task, folder:Path, rivals:list=()) -> str: # line of
     return render('model.md', r=r, kind=kind, scores=scores, metrics=list(scores['dev']), rivals=rivals, use='\n'.join(use), plain=plain)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #0d4293c7
-def _saved(out, lines):
-    "The lines whose models are there."
-    return [r for r in lines if (out/'models'/run_name(r['task'], r['start'], r['seed'])).is_dir()]
+def _saved(out, lines): return [r for r in lines if (out/'models'/run_name(r['task'], r['start'], r['seed'])).is_dir()]
 
 def save_best(out:Path, lines:list, model:nn.Module, tok:PreTrainedTokenizerFast, task:Task, keep:int=1) -> None:
     "Save the model of the last line in the folder `out`, if it is among the `keep` best of its task and start."

@@ -28,11 +28,7 @@ def leave_out_sums(sums:np.ndarray) -> np.ndarray: # (runs, n, 2) what a row add
     upper,lower = (of_group.sum(-1, keepdims=True)-of_group).transpose(1, 2, 0)
     return np.divide(100*upper, lower, out=np.zeros_like(upper), where=lower>0)
 
-def leave_out(
-    y:np.ndarray, # (n,) label ids or scores
-    preds:list, # of (n,) predictions, one for each run
-    metric:str, # key of `glue.classify.scorers`
-) -> np.ndarray: # (groups, runs) scores, 0 to 100
+def leave_out(y:np.ndarray, preds:list, metric:str) -> np.ndarray: # (n,) ids or scores; those of each run -> (groups, runs), 0 to 100
     "The score of each run without each group of rows; a correlation that is undefined counts as 0."
     if metric=='accuracy': return leave_out_sums(np.array([np.stack([y==p,np.ones(len(y))], -1) for p in preds]))
     group = _groups_of(len(y))
@@ -134,7 +130,6 @@ def failed_runs(runs:list) -> str: # empty if none has failed
     return f"{len(failed)} of {len(runs)} failed: {', '.join(failed)}" if failed else ''
 
 def _also(runs):
-    "Medians of the metrics that are not the score."
     values = [{(split,m):v for split,scores in r.get('scores', {}).items() for m,v in scores.items()} for r in runs]
     medians = pd.DataFrame(values, dtype=float).median().dropna()
     others = {k:v for k,v in medians.items() if k not in (('dev',runs[0]['metric']),('test',runs[0]['metric']))}
@@ -142,7 +137,6 @@ def _also(runs):
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #7303d894
 def _test_stats(scored):
-    "The median on test rows, and the score there of the run that is best on the dev rows."
     known = [r for r in scored if split_score(r, 'test') is not None]
     if not known: return dict(test=np.nan, best_test=np.nan)
     best = max(known, key=lambda r: r['score'])
@@ -150,11 +144,8 @@ def _test_stats(scored):
 
 def _scores(runs): return [r['score'] for r in runs if r['score'] is not None]
 
-def summarize(
-    lines:list, # of a ledger
-    folder:str=None, # of the study, for intervals over rows; None: over seeds only
-) -> pd.DataFrame: # a row for each group
-    "Statistics over runs."
+def summarize(lines:list, folder:str=None) -> pd.DataFrame: # of a ledger; of the study, for intervals over rows, too
+    "Statistics over runs, a row for each group."
     rows = []
     for (model,start,task),rs in groups(lines).items():
         scored,metric = [r for r in rs if r['score'] is not None],rs[0]['metric']
@@ -221,7 +212,6 @@ def paper_table(
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #4e00ef7b
 def _draw_runs(ax, x, runs):
-    "The runs of a group at place `x`."
     if not runs: return
     y,failed = np.array([r['score'] for r in runs]),np.array([bool(r['failure']) for r in runs])
     xs = x+np.linspace(-.15, .15, len(y)) if len(y)>1 else np.array([x])
@@ -251,7 +241,6 @@ def plot_scores(lines:list) -> ShownFigure:
 def _scored_rows(r, split): return r.get('extra_rows', {}).get(split) if split!='dev' else r.get('dev_rows', r.get('rows'))
 
 def _check_same(task, runs, split='dev'):
-    "Refuse runs that cannot be compared."
     differ = {f'other {split} rows':{_scored_rows(r, split) for r in runs}, 'another metric':{r.get('metric') for r in runs}}
     what = next((k for k,found in differ.items() if len(found)>1), None)
     if what: raise ValueError(f"{task}: some of these runs have {what}, so their scores cannot be compared: "
@@ -272,7 +261,6 @@ def difference_test(a:list, b:list, folders:tuple=(None,None), split:str='dev') 
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #293c6430
 def _common_tasks(lines_a, lines_b, split='dev'):
-    "Tasks on which both have runs."
     ours,theirs = (list(dict.fromkeys(r['task'] for r in lines)) for lines in (lines_a,lines_b))
     common = [t for t in ours if t in theirs]
     if not common:
@@ -284,7 +272,6 @@ def _common_tasks(lines_a, lines_b, split='dev'):
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #1fd93a12
 def _task_row(task, runs, names, folders, split='dev'):
-    "The line of one task, from the runs of both models."
     _check_same(task, sum(runs, []), split)
     row = dict(task=task, runs_a=len(runs[0]), runs_b=len(runs[1]))
     worked = [_worked(rs, split) for rs in runs]
@@ -320,7 +307,8 @@ class Comparison(pd.DataFrame):
         def texts(form, *columns): return ['' if row[0]!=row[0] else form.format(*row) for row in zip(*(self[c] for c in columns))]
         words = self[['task','against'] if self.several else ['task']].assign(difference=texts('{:+.1f}', 'difference'))
         words['95 % interval'],words['p, adjusted'] = texts('{:.1f} to {:.1f}', 'low', 'high'),self.p_adjusted.map(p_words)
-        for key,name in zip('ab', self.headings): words[name] = texts('{:.1f} (n={})', f'mean_{key}', f'runs_{key}')
+        for key,name in zip('ab', self.headings):
+            words[name] = [f'{m:.1f} (n={n})'.replace('nan ', '') for m,n in zip(self[f'mean_{key}'], self[f'runs_{key}'])]
         return words.assign(**{'allows for':self.covers.fillna(''), 'note':self.note})
 
     def __repr__(self):
@@ -360,13 +348,8 @@ def compare(
     return found
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #3798f15a
-def beside(
-    lines:list, # of a ledger
-    rivals:list=(), # lines of methods without an encoder on the same tasks
-    folder:str=None, # of the study, for a test over rows and seeds; None: over seeds only
-    split:str='dev', # rows, as for `compare`
-) -> Comparison: # a row for each task and what it is compared with
-    "Test the runs of a study against its random start and its rivals."
+def beside(lines:list, rivals:list=(), folder:str=None, split:str='dev') -> Comparison: # of a ledger; of rivals; the rest as of `compare`
+    "Test the runs of a study against its random start and its rivals, a row for each task and what it is compared with."
     random,trained = ([r for r in lines if is_random(r)==b] for b in (True,False))
     names = ('pre-trained' if trained else 'random start','random')
     if rivals and not trained: trained,random = random,[]
@@ -389,10 +372,7 @@ def _how_sure(r, n_tests, turned=False):
     return f"({interval}; {p}{adjusted})"+(f"; {r['note']}" if r['note'] else '')
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #a1b2c323
-def gain_sentence(
-    r:dict, # a row of `compare`, of the pre-trained and the random start, or of a rival
-    n_tests:int, # that were made together
-) -> str:
+def gain_sentence(r:dict, n_tests:int) -> str: # a row of `compare`; tests that were made together
     "What pre-training adds to a task, or which is better, the encoder or a rival."
     rival = r.get('against', 'random')
     alone,d,sure = rival=='random',r['difference'],r['p_adjusted']<.05

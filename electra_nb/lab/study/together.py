@@ -46,8 +46,6 @@ class JointModel(nn.Module):
 # %% ../../../nbs/lab/study/06_together.ipynb #26b2c5aa
 def fit_together(learners:list, cfg:FinetuneConfig, seed:int=0, bar:str='') -> dict: # `TaskLearner`s with one encoder -> as `fit_task`
     "Train one encoder on several tasks at once."
-    if any(l.model.electra is not learners[0].model.electra for l in learners):
-        raise ValueError("the learners have different encoders: make all of them with the same one")
     dls,steps = [l.dls.train for l in learners],sum(n_task_steps(l, cfg) for l in learners)
     model,dl = JointModel([l.model for l in learners], [l.loss_func for l in learners]),JointDL(dls, steps, seed)
     learn = CachedDispatchLearner(DataLoaders(dl, dl, device=dl.device), model, loss_func=model.loss, **training_args(cfg, dl.device))
