@@ -10,7 +10,7 @@ __all__ = ['help_file', 'modules', 'pretrain', 'finetune', 'plan', 'diagnose', '
 # %% ../nbs/calls/01_commands.ipynb #edc5b066
 import argparse, json, os, sys
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from . import __version__
 from .core.messages import printable
 from .core.settings import check_names
@@ -21,12 +21,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 # %% ../nbs/calls/01_commands.ipynb #3cc2bb12
-def described(
-    f:Callable, # a function with docments
-    docs:dict={}, # options that stand in groups: name -> (group, type, comment)
-    titles:dict={}, # group -> heading in the help
-) -> dict: # about: a line; options: rows of heading, name, type and meaning
-    "What the help of a function says."
+def described(f:Callable, docs:dict={}, titles:dict={}) -> dict: # options in groups: name -> (group, type, comment); group -> heading
+    "What the help of a function says: a line about it, and options, rows of heading, name, type and meaning."
     def text(v): return v.docment+(f' [default: {v.default}]' if v.default not in (None,False) else '')
     def kind(anno): return getattr(anno, '__name__', 'str')
     params = {k:v for k,v in docments(f, full=True, returns=False).items() if k not in docs and k!='options' and v.anno is not list}
@@ -37,28 +33,21 @@ def described(
 # %% ../nbs/calls/01_commands.ipynb #6c9dd47d
 def whole_number(text:str) -> int:
     "A whole number, however it is written."
-    try: return int(text)
-    except ValueError: pass
-    try:
-        if float(text)==int(float(text)): return int(float(text))
-    except (ValueError,OverflowError): pass
+    with suppress(ValueError): return int(text)
+    with suppress(ValueError):
+        if float(text).is_integer(): return int(float(text))
     raise argparse.ArgumentTypeError(f"{text!r} is no whole number: write it as 1000 or 1e3")
 
 # %% ../nbs/calls/01_commands.ipynb #6d8a6e2e
 _read = dict(int=whole_number, float=float) # type -> what reads it
 
 def _add(group, name, kind, text):
-    "Add an option to a group of a parser."
     text = text.replace('%', '%%')
     if kind=='bool': group.add_argument(f'--{name}', action=argparse.BooleanOptionalAction, default=None, help=text)
     else: group.add_argument(f'--{name}', type=_read.get(kind, str), default=None, metavar=kind, help=text)
 
 # %% ../nbs/calls/01_commands.ipynb #b6b0b9a6
-def make_parser(
-    name:str, # of the command
-    about:str, # as of `described`
-    options:list, # as of `described`
-) -> argparse.ArgumentParser:
+def make_parser(name:str, about:str, options:list) -> argparse.ArgumentParser: # of the command; as of `described`
     "A parser for a function."
     p = argparse.ArgumentParser(name, description=about, allow_abbrev=False)
     p.add_argument('--version', action='version', version=__version__)
@@ -71,9 +60,7 @@ def make_parser(
 
 # %% ../nbs/calls/01_commands.ipynb #8a4d50e8
 @contextmanager
-def exit_codes(
-    prog:str, # name of the command
-):
+def exit_codes(prog:str): # name of the command
     "Turn errors into exit codes."
     def stop(code, e):
         print(printable(f'{prog}: {e}'), file=sys.stderr)
@@ -123,15 +110,13 @@ class Command:
 
     def parser(self): return make_parser(self.name, **self.described())
 
-    def __call__(self,
-        argv:list=None, # arguments; None: those of the process
-    ):
+    def __call__(self, argv:list=None): # arguments; None: those of the process
         "Parse, run, and turn errors into exit codes."
-        parser = self.parser()
+        argv,parser = sys.argv[1:] if argv is None else argv,self.parser()
         args,rest = parser.parse_known_args(argv)
         if hasattr(sys.stdout, 'reconfigure'): sys.stdout.reconfigure(errors='backslashreplace') # for letters that a terminal cannot show
         with exit_codes(self.name):
-            _refuse_values(sys.argv[1:] if argv is None else argv, parser)
+            _refuse_values(argv, parser)
             if rest: _refuse(rest, parser, self.check, self.hint)
             given = {k:_yes_no(v) for k,v in vars(args).items() if v is not None}
             res = self.f(**given)
@@ -146,9 +131,7 @@ modules = dict(electra_pretrain='lab.register', electra_finetune='finetuning', e
     electra_env='lab.reports.environment', electra_survey='lab.language.survey', electra_verify='lab.tf1.verify', electra_export='lab.export.export',
     electra_pack='lab.stream.pack')
 
-def stored_help() -> dict: # command -> as of `described`
-    "What the commands say, without their modules."
-    return json.loads(help_file.read_text(encoding='utf-8'))
+def stored_help() -> dict: return json.loads(help_file.read_text(encoding='utf-8')) # command -> as of `described`
 
 def current_help() -> dict: # command -> as of `described`
     "What the commands say now; this imports their modules."
@@ -156,9 +139,7 @@ def current_help() -> dict: # command -> as of `described`
     return {name:import_module(f'electra_nb.{module}').cli.described() for name,module in modules.items()}
 
 # %% ../nbs/calls/01_commands.ipynb #e3d42ddd
-def entry(
-    name:str, # of the command
-) -> Callable: # without arguments: those of the process
+def entry(name:str) -> Callable: # of the command
     "A command that imports its module when it is called."
     def run(argv=None):
         asked = sys.argv[1:] if argv is None else argv

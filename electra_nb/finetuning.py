@@ -7,7 +7,6 @@ __all__ = ['cli', 'load_data', 'study_identity', 'setting_docs', 'call_settings'
 
 # %% ../nbs/calls/02_finetuning.ipynb #c4a355a4
 import json, os
-from collections.abc import Iterable
 from dataclasses import is_dataclass, replace
 from .commands import Command
 from .core.messages import logger
@@ -20,7 +19,7 @@ from .lab.rivals.beside import run_rivals
 from .lab.rivals.teacher import taught_options, taught_task
 from .lab.study.fewer_rows import labels_saved, run_fewer
 from .lab.study.folder import open_study
-from .lab.study.runs import StudyConfig, answer_tests, closing_words, log_summary, run_task, study_session
+from .lab.study.runs import StudyConfig, closing_words, log_summary, run_task, study_session
 from .lab.study.study import Study
 from .lab.study.together import check_together, run_together
 from .glue.encoders import encoder_tokenizer, find_model, load_encoder, weights_hash
@@ -35,12 +34,11 @@ from .training.device import pick_device, bf16_hint
 from .training.folder import folder_name
 from .training.optim import OptimConfig
 from pathlib import Path
-from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedConfig, PreTrainedModel
 from types import SimpleNamespace
 
 # %% ../nbs/calls/02_finetuning.ipynb #ead543c9
 def _check_splits(data):
-    "Say what is missing in a task, and refuse one that cannot be fine-tuned."
     lacks = [s for s in ('train','dev') if s not in data.splits]
     why = [m for m in data.missing if any(f'no {s} split' in m for s in lacks)]
     if lacks: raise ValueError(f"{data.name} cannot be fine-tuned. {'; '.join(why)}")
@@ -50,40 +48,25 @@ def _check_splits(data):
     return data
 
 # %% ../nbs/calls/02_finetuning.ipynb #8231a8ae
-def load_data(
-    names=None, # tasks that are known by name (`glue.kinds`), as for `parse_tasks`
-    data=None, # your own rows, as for `own_data`
-    glue_dir:str=None, # folder of the tasks' folders; None: the hub
-    first:bool=False, # add the tasks that may come before others
-    model:str='', # whose unread docstrings the built-in tasks take
-    **own, # `dev`, `test`, `text`, `label`, `regression`, `valid`, `group`, `metric`, `name` of `own_data`
-) -> list: # `TaskData`, in the order of training
-    "The rows of all tasks of a call."
+def load_data(names=None, data=None, glue_dir:str=None, first:bool=False, model:str='', **own) -> list: # `TaskData`, in training's order
+    "The rows of tasks by name, or your own with options as for `own_data`; `first` adds tasks that may come before others."
     if names is not None and data is not None: raise ValueError("pass tasks= for GLUE or data= for your own rows, not both")
     if data is not None: return [own_data(data, **own)]
     idle = [k for k,v in own.items() if v is not None]
     if idle:
         raise ValueError(f"{', '.join(idle)} would have no effect without data=: they describe your own rows; another file of a "
             "task of GLUE is named as rte:test=FILE")
-    if names is None: return builtin_data(model)
+    if names is None: return builtin_data(model) # whose unread docstrings they take
     tasks = known_tasks()
     files = dict(parse_tasks(names, tasks))
     before = {tasks[n].intermediate:{} for n in files if first and tasks[n].intermediate}
     if first and not before: raise ValueError(f"mnli_first would have no effect on {', '.join(files)}")
-    order = [*before,*(n for n in files if n not in before)]
+    order = dict.fromkeys([*before,*files])
     return [_check_splits(load_task(n, glue_dir, files.get(n, {}))) for n in order]
 
 # %% ../nbs/calls/02_finetuning.ipynb #5a3fa2b7
-def study_identity(
-    source:str, # as for `load_encoder`
-    electra:PreTrainedModel, # the encoder there
-    tok:PreTrainedTokenizerFast, # its tokenizer
-    recipe:dict, # settings of all kinds at hand
-    mnli_first:bool=False,
-    together:Iterable=(), # names of tasks with a common encoder
-    first=None, # `TaskData` of what each encoder learns first
-) -> dict: # content of study.json
-    "What makes a study this study."
+def study_identity(source:str, electra:PreTrainedModel, tok, recipe:dict, mnli_first:bool=False, together=(), first=None) -> dict:
+    "What makes a study this study; `together` are names of tasks with a common encoder, `first` is what each encoder learns first."
     inner = {'checkpoints',*(o.encoder for o in objectives.values())}
     parts = [p for p in Path(os.path.abspath(source)).parts if p not in inner]
     name = '-'.join(parts[-2:]) if parts[-1].startswith('step_') else parts[-1] # a checkpoint with its run
@@ -93,13 +76,11 @@ def study_identity(
 
 # %% ../nbs/calls/02_finetuning.ipynb #bcc8aaa8
 def _check_counts(**counts):
-    "Refuse what is no whole number."
     for k,v in counts.items():
         low = 0 if k=='seed' else 1
         if not (isinstance(v, int) and low<=v<2**32): raise ValueError(f"{k}={v!r} must be a whole number of {low} or more")
 
 def _check_places(out, submission, keep, runs):
-    "Refuse names of files and folders that cannot be written."
     if out is not None and not folder_name(out).name:
         raise ValueError(f"out={str(out)!r} is no name of a folder: pass one such as 'runs/mine', or None")
     if submission is None: return
@@ -107,19 +88,18 @@ def _check_places(out, submission, keep, runs):
     if keep>runs: raise ValueError(f"keep={keep} models cannot be averaged after runs={runs}: pass more runs or a smaller keep")
 
 def _check_glue(tasks, **options):
-    "Refuse options that only tasks of GLUE have."
     idle = [k for k,v in options.items() if v and tasks is None]
     if idle: raise ValueError(f"{', '.join(idle)} would have no effect without tasks=, the tasks of GLUE")
 
 # %% ../nbs/calls/02_finetuning.ipynb #ad9544fe
 def setting_docs() -> dict: # name -> (part, type, comment)
     "What each setting says, those of all kinds among them."
-    parts = [(OptimConfig,''),(FinetuneConfig,'')]
+    parts = [(OptimConfig,'OptimConfig'),(FinetuneConfig,'FinetuneConfig')]
     parts += [(c,name) for name,kind in kinds.items() for c in kind.settings.__mro__ if is_dataclass(c)]
     docs = {}
-    for part,name in parts: # inherited settings have no comment there
-        own = {k:(name or of,anno,text) for k,(of,anno,text) in option_docs((part,)).items() if text and k!='own'}
-        docs.update({k:v for k,v in own.items() if not (name and k in docs)})
+    for part,group in parts: # inherited settings have no comment there
+        for k,(_,anno,text) in option_docs((part,)).items():
+            if text and k!='own' and (k not in docs or group not in kinds): docs[k] = group,anno,text
     return docs
 
 _shapes = dict(small=(256,12), hour=(128,4), tiny=(64,2)) # size -> width, layers
@@ -129,11 +109,8 @@ def _usual(shape): return {k:v for name in reversed(kinds) for k,v in flat_setti
 _docs = with_values(setting_docs(), {size:_usual(_shape(*o)) for size,o in _shapes.items()})
 
 # %% ../nbs/calls/02_finetuning.ipynb #282e7c38
-def call_settings(
-    shape:PreTrainedConfig, # of the encoder
-    options:dict, # settings that were given, by name
-) -> tuple: # `FinetuneConfig` without a kind's part; key of `kinds` -> that part
-    "The settings of a call; unknown names and impossible values are refused."
+def call_settings(shape:PreTrainedConfig, options:dict) -> tuple: # `FinetuneConfig` without a kind's part; key of `kinds` -> that part
+    "The settings of a call, from those that were given by name; unknown names and impossible values are refused."
     check_settings(options, kinds)
     def of(name): return [*setting_names(FinetuneConfig),*setting_names(kinds[name].settings)]
     by_kind = {name:finetune_config(shape, name, **{k:v for k,v in options.items() if k in of(name)}) for name in kinds}
@@ -190,20 +167,19 @@ def finetune(
     rows = load_data(tasks, data, glue_dir, mnli_first, source, dev=dev, test=test, text=text, label=label,
         regression=regression, valid=valid, group=group, metric=metric, name=name)
     if mnli_first and 'lr' in options: rows = [replace(r, task=replace(r.task, intermediate_lr=None)) for r in rows]
-    parts = {kind:parts[kind] for kind in dict.fromkeys(r.task.kind for r in rows)} # those at hand
-    check_settings(options, list(parts))
+    at_hand = list(dict.fromkeys(r.task.kind for r in rows))
+    check_settings(options, at_hand)
     check_together(together, rows, mnli_first, at_once, log_with, ray)
     first = None
     if unlabelled is not None:
         if len(rows)>1 or together or mnli_first: raise ValueError("unlabelled= is for one task by itself: name one, without mnli_first and together")
         first = taught_task(rows[0], unlabelled, source)
         cfg,parts = call_settings(electra.config, taught_options(rows[0], options))
-        parts = {rows[0].task.kind:parts[rows[0].task.kind]}
     if data is not None and dev is None and len(rows[0].splits['dev'])<20:
         logger.info('few rows are held out, so the scores on them will be noisy; more rows, or a larger share (valid=), holds out more')
     both = builtin if baseline is None else baseline
     starts = ['random'] if only_shape else ['pretrained','random'] if both else ['pretrained']
-    recipe = {k:v for part in (cfg,*parts.values()) for k,v in settings(part).items() if k!='own'}
+    recipe = {k:v for part in (cfg,*(parts[kind] for kind in at_hand)) for k,v in settings(part).items() if k!='own'}
     identity = study_identity(source, electra, tok, recipe, mnli_first, [task.name for task in rows] if together else (), first)
     about = [json.dumps(identity), *([] if data is None else [rows[0].fingerprint()])]
     out = Path(out or f"runs/{identity['model']}-finetuned-{hash_texts(about)[:6]}").expanduser()
@@ -216,7 +192,6 @@ def finetune(
     study = Study(out, {task.name:task for task in rows}, device, glue_dir)
     log_summary(study)
     for said in labels_saved(out, study.data): logger.info(said)
-    answer_tests(study)
     save_study_report(out)
     if submission: study.submission(submission, keep)
     logger.info(closing_words(study))

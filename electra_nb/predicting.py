@@ -11,16 +11,13 @@ from .commands import Command
 from .core.files import atomic_file
 from .lab.reports.run_folder import newest_folder
 from .lab.scoring.texts import piped_lines
-from .lab.study.study import answer, saved_task, Study, rows_to_predict
+from .lab.study.study import answer, in_lines, rows_to_predict, saved_task, Study
 from .scoring import check_file
 from .training.device import pick_device
 from pathlib import Path
 
 # %% ../nbs/calls/04_predicting.ipynb #830cb2c0
-def one_row_each(
-    found:pd.DataFrame, # from `answer`
-    n:int, # rows that were asked for
-) -> pd.DataFrame: # (n, …)
+def one_row_each(found:pd.DataFrame, n:int) -> pd.DataFrame: # from `answer`; rows that were asked for -> (n, …)
     "Answers as one row for each text."
     if 'sentence' in found:
         parts = found.drop(columns='sentence')
@@ -51,8 +48,9 @@ def predict(
     check_file(out, texts)
     folder = newest_folder('study.json', command='electra_predict') if model=='last' else Path(model).expanduser()
     if not (folder/'task.json').is_file(): folder = Study(folder).models(task)[0]
-    if isinstance(texts, str) and texts=='-': texts = [tuple(l.split('\t', 1)) if '\t' in l else l for l in piped_lines()]
-    rows = rows_to_predict(texts, saved_task(folder)[1], text)
+    task = saved_task(folder)[1]
+    if isinstance(texts, str) and texts=='-': texts = in_lines(piped_lines(), task)
+    rows = rows_to_predict(texts, task, text)
     found = one_row_each(answer(folder, rows, pick_device(device), form, probabilities), len(rows))
     if out is None: return found
     path = Path(out).expanduser()

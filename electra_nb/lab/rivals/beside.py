@@ -16,8 +16,8 @@ from ..tags.clusters import RunText
 from .ngrams import fit_ngrams
 from .taggers import fit_clustered, fit_commonest, fit_crf
 from .tfidf import fit_majority, fit_tfidf
-from ..study.folder import append_line, check_rows, read_ledger
-from ..study.runs import extra_rows, scored_line, StudyConfig
+from ..study.folder import append_line, check_rows, extra_rows, read_ledger
+from ..study.runs import scored_line, StudyConfig
 from pathlib import Path
 
 # %% ../../../nbs/lab/rivals/04_beside.ipynb #b7b754df
@@ -64,7 +64,7 @@ longest = 600 # seconds that a rival may take
 def missing_rivals(data:TaskData, out:Path) -> list: # names
     "The rivals of a task that a study does not have."
     lines = read_ledger(out/'rivals.jsonl')
-    check_rows(lines, data, extra_rows(data))
+    check_rows(lines, data)
     done,names = {r['rival'] for r in lines if r['task']==data.name},rivals_of(data.task)
     if not names: logger.info(f'{data.name}: there are no rivals for {kind_of(data.task).title}')
     for n in names:

@@ -10,35 +10,28 @@ __all__ = ['Sample', 'paper_columns', 'other_columns', 'references', 'leave_out_
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #1358f95d
 import math, numpy as np, pandas as pd
-from collections import namedtuple
+from collections import Counter, namedtuple
 from ...core.figure import ShownFigure
 from ...glue.classify import scorers
-from .folder import answer_paths, run_answers, run_sums
+from .folder import answer_paths, read_predictions, read_sums
+from fastcore.basics import groupby
 from functools import lru_cache
 from scipy.stats import false_discovery_control, t as student
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #414a26ef
-def _groups_of(n, n_groups): return np.random.default_rng(0).permutation(n)%min(n_groups, n)
+def _groups_of(n): return np.random.default_rng(0).permutation(n)%min(100, n)
 
-def leave_out_sums(
-    sums:np.ndarray, # (runs, n, 2) what each row adds to the numerator and to the denominator
-    n_groups:int=100, # groups of rows
-) -> np.ndarray: # (groups, runs) scores, 0 to 100
+def leave_out_sums(sums:np.ndarray) -> np.ndarray: # (runs, n, 2) what a row adds to numerator and denominator -> (groups, runs)
     "The score of each run without each group of rows, where it is a ratio of sums over rows."
-    group = _groups_of(sums.shape[1], n_groups)
+    group = _groups_of(sums.shape[1])
     of_group = np.array([[np.bincount(group, column) for column in run.T] for run in sums]) # (runs, 2, groups)
     upper,lower = (of_group.sum(-1, keepdims=True)-of_group).transpose(1, 2, 0)
     return np.divide(100*upper, lower, out=np.zeros_like(upper), where=lower>0)
 
-def leave_out(
-    y:np.ndarray, # (n,) label ids or scores
-    preds:list, # of (n,) predictions, one for each run
-    metric:str, # key of `glue.classify.scorers`
-    n_groups:int=100, # groups of rows
-) -> np.ndarray: # (groups, runs) scores, 0 to 100
+def leave_out(y:np.ndarray, preds:list, metric:str) -> np.ndarray: # (n,) ids or scores; those of each run -> (groups, runs), 0 to 100
     "The score of each run without each group of rows; a correlation that is undefined counts as 0."
-    group = _groups_of(len(y), n_groups)
-    if metric=='accuracy': return leave_out_sums(np.stack([np.stack([y==p,np.ones(len(y))], -1) for p in preds]), n_groups)
+    if metric=='accuracy': return leave_out_sums(np.array([np.stack([y==p,np.ones(len(y))], -1) for p in preds]))
+    group = _groups_of(len(y))
     kept = [np.flatnonzero(group!=g) for g in range(group.max()+1)]
     return np.nan_to_num([[100*float(scorers[metric](y[at], p[at])) for p in preds] for at in kept])
 
@@ -86,15 +79,14 @@ def _variance(samples):
 def mean_test(
     a:Sample, # runs of a model
     b:Sample=None, # of another one on the same rows; None: the mean of the first alone
-    level:float=0.95, # confidence
-) -> dict: # mean (of a-b), its interval, p-value of no difference, 'rows and seeds', 'rows only' or 'seeds only'
+) -> dict: # mean (of a-b), its 95 % interval, p-value of no difference, 'rows and seeds', 'rows only' or 'seeds only'
     "Interval of a mean score or of a difference; NaN where there is no spread at all."
     samples = [s for s in (a,b) if s is not None]
     mean,(v,df) = a.scores.mean()-(b.scores.mean() if b else 0.),_variance(samples)
     alone = min(len(s.scores) for s in samples)==1
     covers = 'seeds only' if any(s.left_out is None for s in samples) else 'rows only' if alone else 'rows and seeds'
     half,p = math.nan,math.nan
-    if v>1e-12: half,p = v**.5*student.ppf((1+level)/2, df),2*student.sf(abs(mean)/v**.5, df)
+    if v>1e-12: half,p = v**.5*student.ppf(.975, df),2*student.sf(abs(mean)/v**.5, df)
     return dict(mean=mean, low=mean-half, high=mean+half, p=p, covers=covers)
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #1bc565e1
@@ -102,13 +94,10 @@ def is_random(line): return line['start'].startswith('random')
 
 def groups(lines:list) -> dict: # (model, start, task) -> lines
     "Runs that belong together."
-    hashes,out = {},{}
-    for r in lines: hashes.setdefault(r['model'], set()).add(r.get('weights'))
-    for r in lines:
-        several = len(hashes[r['model']])>1
-        name = f"{r['model']} {str(r.get('weights'))[:6]}" if several else r['model']
-        out.setdefault((name,r['start'],r['task']), []).append(r)
-    return out
+    weights = {(r['model'],r.get('weights')) for r in lines}
+    n_weights = Counter(model for model,_ in weights)
+    def name(r): return r['model'] if n_weights[r['model']]==1 else f"{r['model']} {str(r.get('weights'))[:6]}"
+    return groupby(lines, lambda r: (name(r),r['start'],r['task']))
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #793081a5
 def split_score(r:dict, split:str='dev') -> float: # None: there is none
@@ -116,24 +105,20 @@ def split_score(r:dict, split:str='dev') -> float: # None: there is none
     return r['score'] if split=='dev' else r.get('scores', {}).get(split, {}).get(r['metric'])
 
 @lru_cache(maxsize=64)
-def _left_out(folder, runs, split, metric, stamps):
+def _left_out(paths, metric, stamps):
     "Scores without each group of rows; `stamps` are sizes and dates of the files."
-    lines = [dict(task=task, start=start, seed=seed, metric=metric) for task,start,seed in runs]
-    sums = run_sums(folder, lines, split)
+    sums = read_sums(paths, metric)
     if sums is not None: return leave_out_sums(sums) if sums.shape[1]>1 else None
-    answers = run_answers(folder, lines, split) if metric in scorers else None
-    return leave_out(*answers, metric) if answers and len(answers[0])>1 else None
+    if metric not in scorers: return None
+    labels,preds = zip(*map(read_predictions, paths))
+    return leave_out(labels[0], preds, metric) if len(labels[0])>1 else None
 
-def run_sample(
-    runs:list, # lines of one group, with scores
-    folder:str=None, # of the study, for the answers of the runs; None: scores alone
-    split:str='dev', # rows
-) -> Sample:
-    "What is known about runs."
+def run_sample(runs:list, folder:str=None, split:str='dev') -> Sample: # lines of one group, with scores
+    "What is known about runs; without the folder of their study, their scores alone."
     scores = np.array([split_score(r, split) for r in runs], dtype=float)
-    stamps = tuple((s.st_mtime_ns,s.st_size) for s in (p.stat() for p in answer_paths(folder, runs, split)))
-    if not stamps: return Sample(scores)
-    return Sample(scores, _left_out(str(folder), tuple((r['task'],r['start'],r['seed']) for r in runs), split, runs[0]['metric'], stamps))
+    paths = tuple(answer_paths(folder, runs, split))
+    stamps = tuple((s.st_mtime_ns,s.st_size) for s in (p.stat() for p in paths))
+    return Sample(scores, _left_out(paths, runs[0]['metric'], stamps) if paths else None)
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #1f779f4c
 def _stats(scores): return pd.Series(scores, dtype=float).agg(dict(median='median', mean='mean', sd='std', best='max')).to_dict()
@@ -145,35 +130,30 @@ def failed_runs(runs:list) -> str: # empty if none has failed
     return f"{len(failed)} of {len(runs)} failed: {', '.join(failed)}" if failed else ''
 
 def _also(runs):
-    "Medians of the metrics that are not the score."
-    values = {}
-    for r in runs:
-        for split,scores in r.get('scores', {}).items():
-            for m,v in scores.items():
-                if (split in ('dev','test') and m==r['metric']) or v is None: continue
-                values.setdefault(m if split=='dev' else f'{split} {m}', []).append(v)
-    return ', '.join(f'{k} {np.median(v):.1f}' for k,v in values.items())
+    values = [{(split,m):v for split,scores in r.get('scores', {}).items() for m,v in scores.items()} for r in runs]
+    medians = pd.DataFrame(values, dtype=float).median().dropna()
+    others = {k:v for k,v in medians.items() if k not in (('dev',runs[0]['metric']),('test',runs[0]['metric']))}
+    return ', '.join(f"{m if split=='dev' else f'{split} {m}'} {v:.1f}" for (split,m),v in others.items())
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #7303d894
 def _test_stats(scored):
-    "The median on test rows, and the score there of the run that is best on the dev rows."
-    known = [(r['score'],t) for r in scored if (t := split_score(r, 'test')) is not None]
+    known = [r for r in scored if split_score(r, 'test') is not None]
     if not known: return dict(test=np.nan, best_test=np.nan)
-    return dict(test=np.median([t for _,t in known]), best_test=max(known, key=lambda o: o[0])[1])
+    best = max(known, key=lambda r: r['score'])
+    return dict(test=np.median([split_score(r, 'test') for r in known]), best_test=split_score(best, 'test'))
 
-def summarize(
-    lines:list, # of a ledger
-    folder:str=None, # of the study, for intervals over rows; None: over seeds only
-) -> pd.DataFrame: # a row for each group
-    "Statistics over runs."
+def _scores(runs): return [r['score'] for r in runs if r['score'] is not None]
+
+def summarize(lines:list, folder:str=None) -> pd.DataFrame: # of a ledger; of the study, for intervals over rows, too
+    "Statistics over runs, a row for each group."
     rows = []
     for (model,start,task),rs in groups(lines).items():
         scored,metric = [r for r in rs if r['score'] is not None],rs[0]['metric']
         found = mean_test(run_sample(scored, folder)) if scored else dict(low=np.nan, high=np.nan, covers=None)
         lowest = -100 if metric in ('mcc','spearman','pearson') else 0 # where the score itself ends
-        rows.append(dict(model=model, start=start, task=task, metric=metric, runs=len(rs),
-            **_stats([r['score'] for r in scored]), **{k:np.clip(found[k], lowest, 100) for k in ('low','high')},
-            covers=found['covers'], **_test_stats(scored), guess=rs[0]['guess'], also=_also(rs), failed=failed_runs(rs)))
+        rows.append(dict(model=model, start=start, task=task, metric=metric, runs=len(rs), **_stats(_scores(rs)),
+            low=np.clip(found['low'], lowest, 100), high=np.clip(found['high'], lowest, 100), covers=found['covers'],
+            **_test_stats(scored), guess=rs[0]['guess'], also=_also(rs), failed=failed_runs(rs)))
     return pd.DataFrame(rows).round(2)
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #99e0fc7c
@@ -194,23 +174,19 @@ references = {'ELECTRA-Small, OpenWebText (original repository)':_ref(56.8, 88.3
     'BERT-Small (paper)':dict(mean=75.1)}
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #90489884
-def _by_model(lines, statistic):
-    "A row for each model and start: task -> statistic, and the lines that they were made of."
-    rows,made_of,by = {},{},groups(lines)
-    for r in summarize(lines).to_dict('records'):
-        name = f"{r['model']}, {r['start']}"
-        rows.setdefault(name, {})[r['task']] = r[statistic]
-        made_of.setdefault(name, {})[r['task']] = by[r['model'],r['start'],r['task']]
-    plain = {k:k.rpartition(', ')[0] for k in rows}
-    return {k:({**rows.get(plain[k], {}), **r},{**made_of.get(plain[k], {}), **made_of[k]}) for k,r in rows.items()}
+def _by_model(lines):
+    "Model and start -> task -> runs; beside a task that another one precedes stand the others from the plain start."
+    rows = {}
+    for (model,start,task),runs in groups(lines).items(): rows.setdefault(f'{model}, {start}', {})[task] = runs
+    return {name:{**rows.get(name.rpartition(', ')[0], {}), **own} for name,own in rows.items()}
 
-def _note(made_of, statistic):
+def _note(by_task, statistic):
     "Of which runs a row was made, and which files are not official."
-    counts = sorted({len(rs) for rs in made_of.values()})
+    counts = sorted({len(rs) for rs in by_task.values()})
     n = f'{counts[0]} to {counts[-1]}' if len(counts)>1 else counts[0]
     chosen = ', chosen by these scores' if statistic=='best' and counts[-1]>1 else ''
-    replaced = {(t,*item) for t,rs in made_of.items() for r in rs for item in (r.get('replaced') or {}).items()}
-    files = {f'{task}: {split} is {file}, not official' for task,split,file in replaced}
+    files = {f'{task}: {split} is {file}, not official' for task,rs in by_task.items() for r in rs
+        for split,file in (r.get('replaced') or {}).items()}
     return '; '.join([f"{statistic} of {n} run{'s'*(n!=1)}{chosen}",*sorted(files)])
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #65ccfc10
@@ -221,24 +197,21 @@ def paper_table(
 ) -> pd.DataFrame:
     "A row for each model and start, in the paper's order of tasks."
     if statistic not in ('median','mean','best'): raise ValueError(f"statistic={statistic!r} is unknown: choose 'median', 'mean' or 'best'")
-    rows = _by_model(lines, statistic)
-    table = pd.DataFrame.from_dict({k:scores for k,(scores,_) in rows.items()}, orient='index')
-    notes = {k:_note(made_of, statistic) for k,(_,made_of) in rows.items()}
-    cols = [c for c in (*paper_columns,*other_columns) if c in table]
-    others = sorted(set(table)-set(cols))
+    ours = _by_model(lines)
+    tasks = {r['task'] for r in lines}
+    cols = [c for c in (*paper_columns,*other_columns) if c in tasks]
     shared = {*cols,'mean'} if {*cols} & {*paper_columns} else {*cols} # the mean is that of GLUE
-    comparable = {k:v for k,v in published.items() if shared & {*v}}
-    if cols and comparable: table = pd.concat([table,pd.DataFrame.from_dict(comparable, orient='index')])
-    full = table.reindex(columns=paper_columns)
-    mean = full.mean(axis=1, skipna=False)
+    rows = {name:{task:_stats(_scores(rs))[statistic] for task,rs in by_task.items()} for name,by_task in ours.items()}
+    rows.update((name,scores) for name,scores in published.items() if shared & {*scores})
+    table = pd.DataFrame.from_dict(rows, orient='index').round(2)
+    mean = table.reindex(columns=paper_columns).mean(axis=1, skipna=False)
     if 'mean' in table: mean = mean.fillna(table['mean'])
-    means = ['mean'] if cols or mean.notna().any() else [] # own tasks have no mean
-    table = table.assign(mean=mean)[[*cols,*others,*means]].astype(float).round(2)
-    return table.assign(note=[notes.get(k, '') for k in table.index])
+    means = ['mean'] if cols else [] # own tasks have no mean
+    table = table.assign(mean=mean)[[*cols,*sorted(tasks-{*cols}),*means]].astype(float).round(2)
+    return table.assign(note=[_note(ours[name], statistic) if name in ours else '' for name in table.index])
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #4e00ef7b
 def _draw_runs(ax, x, runs):
-    "The runs of a group at place `x`."
     if not runs: return
     y,failed = np.array([r['score'] for r in runs]),np.array([bool(r['failure']) for r in runs])
     xs = x+np.linspace(-.15, .15, len(y)) if len(y)>1 else np.array([x])
@@ -268,7 +241,6 @@ def plot_scores(lines:list) -> ShownFigure:
 def _scored_rows(r, split): return r.get('extra_rows', {}).get(split) if split!='dev' else r.get('dev_rows', r.get('rows'))
 
 def _check_same(task, runs, split='dev'):
-    "Refuse runs that cannot be compared."
     differ = {f'other {split} rows':{_scored_rows(r, split) for r in runs}, 'another metric':{r.get('metric') for r in runs}}
     what = next((k for k,found in differ.items() if len(found)>1), None)
     if what: raise ValueError(f"{task}: some of these runs have {what}, so their scores cannot be compared: "
@@ -277,54 +249,41 @@ def _check_same(task, runs, split='dev'):
 # %% ../../../nbs/lab/study/03_statistics.ipynb #36c1f4cf
 def _worked(runs, split='dev'): return [r for r in runs if split_score(r, split) is not None and not r['failure']]
 
-def _why_untested(a, b, names=('a','b'), split='dev'):
-    "Why two groups of runs are not tested; empty if they are."
-    failed = [(name,len(rs)-len(_worked(rs, split)),len(rs)) for name,rs in zip(names, (a,b))]
-    return next((f'not tested: {k} of {n} runs of {name} failed' for name,k,n in failed if k>n/2), '')
-
-def _few_runs(a, b):
-    "What the number of runs does to a test."
-    return {1:'a single run: another seed may give another sign', 2:'two runs: equal models with rare bad seeds have '
-        'p < 0.01 in 3 to 4 of 100 tests; five runs say more'}.get(min(len(a), len(b)), '')
+_few_runs = {1:'a single run: another seed may give another sign', 2:'two runs: equal models with rare bad seeds have '
+    'p < 0.01 in 3 to 4 of 100 tests; five runs say more'} # runs of the model that has fewer -> note
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #71c140c6
-def difference_test(
-    a:list, # lines of one model on a task
-    b:list, # lines of another
-    folders:tuple=(None,None), # of the two studies, for the answers of their runs
-    split:str='dev', # rows
-) -> dict: # means, difference, its 95 % interval, p-value, what these cover
-    "Test whether two models differ on a task."
+def difference_test(a:list, b:list, folders:tuple=(None,None), split:str='dev') -> dict: # runs of two models on a task, as for `compare`
+    "Test whether two models differ on a task: means, difference, its 95 % interval, p-value, what these cover."
     samples = [run_sample(runs, folder, split) for runs,folder in zip((a,b), folders)]
     tested = mean_test(*samples)
-    return dict(zip(('mean_a','mean_b'), (s.scores.mean() for s in samples)), difference=tested.pop('mean'), **tested)
+    return dict(mean_a=samples[0].scores.mean(), mean_b=samples[1].scores.mean(), difference=tested.pop('mean'), **tested)
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #293c6430
 def _common_tasks(lines_a, lines_b, split='dev'):
-    "Tasks on which both have runs."
     ours,theirs = (list(dict.fromkeys(r['task'] for r in lines)) for lines in (lines_a,lines_b))
     common = [t for t in ours if t in theirs]
     if not common:
         raise ValueError(f"the two have no task in common: one has {', '.join(ours) or 'none'}, the other {', '.join(theirs) or 'none'}. "
             "finetune(name=…) gives your own rows a name")
-    lines = [*lines_a,*lines_b]
-    scored = [t for t in common if split=='dev' or all(split in r.get('scores', {}) for r in lines if r['task']==t)]
-    if not scored: raise ValueError(f"{', '.join(common)}: no scores on {split} rows: pass test= to finetune")
-    return scored
+    unscored = {r['task'] for r in (*lines_a,*lines_b) if split!='dev' and split not in r.get('scores', {})}
+    if unscored>={*common}: raise ValueError(f"{', '.join(common)}: no scores on {split} rows: pass test= to finetune")
+    return [t for t in common if t not in unscored]
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #1fd93a12
 def _task_row(task, runs, names, folders, split='dev'):
-    "The line of one task, from the runs of both models."
     _check_same(task, sum(runs, []), split)
     row = dict(task=task, runs_a=len(runs[0]), runs_b=len(runs[1]))
-    if why_not := _why_untested(*runs, names, split): return dict(row, note=why_not)
     worked = [_worked(rs, split) for rs in runs]
-    row |= difference_test(*worked, folders, split)
+    for name,rs,good in zip(names, runs, worked):
+        if len(good)<len(rs)/2: return dict(row, note=f'not tested: {len(rs)-len(good)} of {len(rs)} runs of {name} failed')
+    row.update(difference_test(*worked, folders, split))
+    fewest = min(map(len, worked))
     if np.isnan(row['p']):
-        one = min(map(len, worked))==1
-        return dict(row, note=f"not tested: {'a single run whose answers are not here' if one else 'the scores of either are all equal'}")
+        why = 'a single run whose answers are not here' if fewest==1 else 'the scores of either are all equal'
+        return dict(row, note=f'not tested: {why}')
     left_out = [f'{name}: {words}' for name,rs in zip(names, runs) if (words := failed_runs(rs))]
-    return dict(row, note='; '.join(filter(None, [*left_out,_few_runs(*worked)])))
+    return dict(row, note='; '.join([*left_out,*([_few_runs[fewest]] if fewest in _few_runs else [])]))
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #08ce2fe4
 def p_words(p:float) -> str: return '' if p!=p else '< 0.001' if p<.001 else f'{p:.3f}'
@@ -336,27 +295,27 @@ class Comparison(pd.DataFrame):
     def _constructor(self): return pd.DataFrame # of a part
     @property
     def several(self): return bool((self.against!=self.names[1]).any()) # more than one thing is compared with
-    def in_words(self) -> pd.DataFrame:
-        "The table as people read it."
-        def score(x): return '' if x!=x else f'{x:.1f}'
-        columns = dict(task=self.task, **(dict(against=self.against) if self.several else {}))
-        columns['difference'] = self.difference.map('{:+.1f}'.format).replace('+nan', '')
-        columns['95 % interval'] = [f'{score(l)} to {score(h)}' if l==l else '' for l,h in zip(self.low, self.high)]
-        columns['p, adjusted'] = self.p_adjusted.map(p_words)
-        for key,name in zip('ab', self.headings):
-            columns[name] = [f'{score(m)} (n={n})' for m,n in zip(self[f'mean_{key}'], self[f'runs_{key}'])]
-        return pd.DataFrame({**columns, 'allows for':self.covers.fillna(''), 'note':self.note})
-
     @property
     def headings(self): return self.names[0],'the other' if self.several else self.names[1]
     @property
     def legend(self):
         tests = f"{self.p.notna().sum()} {'test' if self.several else 'task'}(s)"
         return f"difference: {self.headings[0]} minus {self.headings[1]}; p is adjusted for {tests} (Benjamini–Hochberg)"
+
+    def in_words(self) -> pd.DataFrame:
+        "The table as people read it."
+        def texts(form, *columns): return ['' if row[0]!=row[0] else form.format(*row) for row in zip(*(self[c] for c in columns))]
+        words = self[['task','against'] if self.several else ['task']].assign(difference=texts('{:+.1f}', 'difference'))
+        words['95 % interval'],words['p, adjusted'] = texts('{:.1f} to {:.1f}', 'low', 'high'),self.p_adjusted.map(p_words)
+        for key,name in zip('ab', self.headings):
+            words[name] = [f'{m:.1f} (n={n})'.replace('nan ', '') for m,n in zip(self[f'mean_{key}'], self[f'runs_{key}'])]
+        return words.assign(**{'allows for':self.covers.fillna(''), 'note':self.note})
+
     def __repr__(self):
         words = self.in_words()
         notes = [f'{t}: {n}' for t,n in zip(words.task, words.note) if n]
-        return '\n'.join([words.iloc[:,:5 if self.several else 4].join(words['allows for']).to_string(index=False), self.legend, *notes])
+        shown = words.drop(columns=[*self.headings,'note'])
+        return '\n'.join([shown.to_string(index=False), self.legend, *notes])
     def _repr_html_(self): return f'{self.in_words().to_html(index=False)}<p>{self.legend}</p>'
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #973bd3de
@@ -389,13 +348,8 @@ def compare(
     return found
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #3798f15a
-def beside(
-    lines:list, # of a ledger
-    rivals:list=(), # lines of methods without an encoder on the same tasks
-    folder:str=None, # of the study, for a test over rows and seeds; None: over seeds only
-    split:str='dev', # rows, as for `compare`
-) -> Comparison: # a row for each task and what it is compared with
-    "Test the runs of a study against its random start and its rivals."
+def beside(lines:list, rivals:list=(), folder:str=None, split:str='dev') -> Comparison: # of a ledger; of rivals; the rest as of `compare`
+    "Test the runs of a study against its random start and its rivals, a row for each task and what it is compared with."
     random,trained = ([r for r in lines if is_random(r)==b] for b in (True,False))
     names = ('pre-trained' if trained else 'random start','random')
     if rivals and not trained: trained,random = random,[]
@@ -413,28 +367,19 @@ def _how_sure(r, n_tests, turned=False):
     low,high = (-r['high'],-r['low']) if turned else (r['low'],r['high'])
     interval = f"95 % interval over {r['covers']} {low:.1f} to {high:.1f}"
     if r['covers']=='seeds only': interval += ', because the answers of the runs are not here: other rows are not covered'
+    p = ('p ' if r['p_adjusted']<.001 else 'p = ')+p_words(r['p_adjusted'])
     adjusted = f', adjusted for {n_tests} tests by Benjamini–Hochberg' if n_tests>1 else ''
-    note = f"; {r['note']}" if r['note'] else ''
-    p = p_words(r['p_adjusted']) if r['p_adjusted']<.001 else f"= {p_words(r['p_adjusted'])}"
-    return f"({interval}; p {p}{adjusted}){note}"
-
-def _rival_sentence(r, rival, n_tests):
-    "Which is better, by how much, and how sure that is."
-    if r['p']!=r['p']: return f"{r['task']}: the difference to {rival} is {r['note']}"
-    d = r['difference']
-    if r['p_adjusted']>=.05: said = f'whether {rival} or the encoder is better is not certain, {-d:+.1f} points for {rival}'
-    else: said = f'the encoder is better than {rival} by {d:.1f} points' if d>0 else f'{rival} is better by {-d:.1f} points'
-    return f"{r['task']}: {said} {_how_sure(r, n_tests, turned=d<0 or r['p_adjusted']>=.05)}"
+    return f"({interval}; {p}{adjusted})"+(f"; {r['note']}" if r['note'] else '')
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #a1b2c323
-def gain_sentence(
-    r:dict, # a row of `compare`, of the pre-trained and the random start, or of a rival
-    n_tests:int, # that were made together
-) -> str:
+def gain_sentence(r:dict, n_tests:int) -> str: # a row of `compare`; tests that were made together
     "What pre-training adds to a task, or which is better, the encoder or a rival."
     rival = r.get('against', 'random')
-    if rival!='random': return _rival_sentence(r, rival, n_tests)
-    if r['p']!=r['p']: return f"{r['task']}: what pre-training adds is {r['note']}"
-    gain = f"pre-training {'adds' if r['difference']>0 else 'costs'} {abs(r['difference']):.1f} points"
-    if r['p_adjusted']>=.05: gain = f"whether pre-training helps is not certain, {r['difference']:+.1f} points"
-    return f"{r['task']}: {gain} {_how_sure(r, n_tests)}"
+    alone,d,sure = rival=='random',r['difference'],r['p_adjusted']<.05
+    if r['p']!=r['p']: said = f"{'what pre-training adds' if alone else f'the difference to {rival}'} is {r['note']}"
+    elif alone and sure: said = f"pre-training {'adds' if d>0 else 'costs'} {abs(d):.1f} points"
+    elif alone: said = f'whether pre-training helps is not certain, {d:+.1f} points'
+    elif not sure: said = f'whether {rival} or the encoder is better is not certain, {-d:+.1f} points for {rival}'
+    else: said = f'the encoder is better than {rival} by {d:.1f} points' if d>0 else f'{rival} is better by {-d:.1f} points'
+    turned = not alone and (d<0 or not sure)
+    return f"{r['task']}: {said}"+('' if r['p']!=r['p'] else f' {_how_sure(r, n_tests, turned)}')

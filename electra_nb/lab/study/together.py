@@ -10,7 +10,7 @@ import numpy as np
 from ...core.messages import quiet
 from ...glue.learner import count_rows, n_task_steps, task_learner, train_steps, training_args, FinetuneConfig
 from .folder import check_rows, read_ledger
-from .runs import Job, StudyConfig, extra_rows, keep_run, ledger_line, make_work, starting_encoder
+from .runs import Job, StudyConfig, keep_run, ledger_line, make_work, starting_encoder
 from ...training.device import SmoothLoss, CachedDispatchLearner
 from fastai.basics import DataLoaders
 from torch import nn
@@ -46,8 +46,6 @@ class JointModel(nn.Module):
 # %% ../../../nbs/lab/study/06_together.ipynb #26b2c5aa
 def fit_together(learners:list, cfg:FinetuneConfig, seed:int=0, bar:str='') -> dict: # `TaskLearner`s with one encoder -> as `fit_task`
     "Train one encoder on several tasks at once."
-    if any(l.model.electra is not learners[0].model.electra for l in learners):
-        raise ValueError("the learners have different encoders: make all of them with the same one")
     dls,steps = [l.dls.train for l in learners],sum(n_task_steps(l, cfg) for l in learners)
     model,dl = JointModel([l.model for l in learners], [l.loss_func for l in learners]),JointDL(dls, steps, seed)
     learn = CachedDispatchLearner(DataLoaders(dl, dl, device=dl.device), model, loss_func=model.loss, **training_args(cfg, dl.device))
@@ -72,7 +70,7 @@ def check_together(together, rows:list, mnli_first:bool=False, at_once:int=1, lo
 def run_together(rows:list, plan:StudyConfig) -> None: # `TaskData` of all tasks; start and seeds
     "Fine-tune one encoder on all tasks at once, for each start and seed that the ledger does not have."
     lines = read_ledger(plan.out)
-    for data in rows: check_rows(lines, data, extra_rows(data))
+    for data in rows: check_rows(lines, data)
     done,works = {(r['task'],r['start'],r['seed']) for r in lines},None
     for job in [Job(init, seed, f'{init}, together') for init in plan.starts for seed in plan.seeds]:
         if all((data.name,job.start,job.seed) in done for data in rows): continue
