@@ -62,9 +62,8 @@ def row_facts(examples:Examples, tok) -> dict: # shares, 0 to 1; the size of the
     rows = [examples[i][0] for i in range(0, len(examples), max(1, len(examples)//300))]
     texts = [tok.decode(r, skip_special_tokens=True) for r in rows]
     tokens = [t for r in rows for t in tok.convert_ids_to_tokens(r.tolist(), skip_special_tokens=True)]
-    facts = dict(vocabulary=len(tok), single_letters=share_of_letters(tokens), # chkstyle: ignore
-        framed=fmean(r[0]==tok.cls_token_id and r[-1]==tok.sep_token_id for r in rows),
-        different_rows=len({r.tobytes() for r in rows})/len(rows),
+    facts = dict(vocabulary=len(tok), framed=fmean(r[0]==tok.cls_token_id and r[-1]==tok.sep_token_id for r in rows), # chkstyle: ignore
+        single_letters=share_of_letters(tokens), different_rows=len({r.tobytes() for r in rows})/len(rows),
         word_order=repetition_ratio([t.split() for t in texts], 2),
         letter_order=repetition_ratio([[c for c in t if c.isalnum()] for t in texts], 4))
     return {k:v for k,v in facts.items() if v is not None}
