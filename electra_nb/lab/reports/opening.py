@@ -40,14 +40,12 @@ def run_rows(info:dict, recipe:Recipe, tok, corpus=None, cache:str=None) -> tupl
     raise ValueError(f"corpus={str(corpus)[:60]!r} is another text than that of the run ({info['corpus']}): pass the same, unchanged")
 
 # %% ../../../nbs/lab/reports/10_opening.ipynb #2a692b79
-def newest_weights(folder:Path, objective) -> tuple: # folder with a folder for each tower; updates and batches done, None: not known
+def newest_weights(folder:Path, objective) -> Path: # with a folder for each tower
     "Where the weights of the latest step are."
     start = newest_checkpoint(folder/'checkpoints')
-    if start is not None:
-        state = checkpoint_state(start)
-        return start,state['n_updates'],state['n_batches']
+    if start is not None: return start
     wrong = [f'{t}: {why}' for t in objective.towers if (why := verify_folder(folder/t))]
-    if not wrong: return folder,None,None
+    if not wrong: return folder
     raise ValueError(f"{folder} has no weights that can be read, neither in checkpoints/ nor beside it ({wrong[0]}): "
         "call pretrain with this folder to train it")
 
@@ -64,12 +62,13 @@ def open_run(
     recipe,tok,device = stored_recipe(info),load_tokenizer(folder/'tokenizer'),pick_device(device)
     if device=='cpu': recipe = change(recipe, precision='auto')
     rows = run_rows(info, recipe, tok, corpus, cache)
-    weights,done,batches = newest_weights(folder, recipe.objective)
+    weights = newest_weights(folder, recipe.objective)
+    state = {} if weights==folder else checkpoint_state(weights)
     towers = recipe.objective.build(recipe.model, len(tok), tok.pad_token_id)
     learn = pretrain_learner(*rows, tok, recipe.objective, towers, recipe.train, recipe.optim, device)
     load_weights(weights, learn.model)
     log = read_log(folder/'log.jsonl')
-    learn.steps.done = done or max((l['step'] for l in log), default=0)
-    learn.steps.batches = batches or learn.steps.done*recipe.train.accumulate
+    learn.steps.done = state.get('n_updates') or max((l['step'] for l in log), default=0)
+    learn.steps.batches = state.get('n_batches') or learn.steps.done*recipe.train.accumulate
     fill_recorder(learn, log)
     return learn

@@ -76,14 +76,10 @@ class RunFolder:
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #52c02873
 @patch(as_prop=True)
-def step(self:RunFolder) -> int:
-    "The last step that the log knows."
-    return max((l['step'] for l in self.lines), default=0)
+def step(self:RunFolder) -> int: return max((l['step'] for l in self.lines), default=0) # the last one that the log knows
 
 @patch(as_prop=True)
-def steps(self:RunFolder) -> int:
-    "The length of the run."
-    return next((l['of'] for l in reversed(self.lines) if 'of' in l), self.recipe.train.steps)
+def steps(self:RunFolder) -> int: return next((l['of'] for l in reversed(self.lines) if 'of' in l), self.recipe.train.steps)
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #a4d00241
 @patch(as_prop=True)
@@ -121,9 +117,7 @@ def steps_of(self:RunFolder, tower:str, step:int=None) -> int:
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #9b27e4c1
 @patch(as_prop=True)
-def seconds(self:RunFolder) -> float:
-    "The time of all steps, without evaluations."
-    return max((l['seconds'] for l in self.train if 'seconds' in l), default=0)
+def seconds(self:RunFolder) -> float: return max((l['seconds'] for l in self.train if 'seconds' in l), default=0) # without evaluations
 
 @patch(as_prop=True)
 def flops(self:RunFolder) -> int:

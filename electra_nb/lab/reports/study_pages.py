@@ -54,8 +54,8 @@ def failure_sentence(r:dict) -> str: # a failed line of the ledger
 
 def score_figures(lines:list) -> list: # of title, svg and caption
     "A picture of each task: every run is a dot."
-    by_task = groupby(lines, lambda r: r['task'])
-    return [dict(title='', svg=svg(partial(plot_scores, rs), f'task{i}'), caption='') for i,rs in enumerate(by_task.values())]
+    by_task = groupby(lines, lambda r: r['task']).values()
+    return [dict(title='', svg=svg(partial(plot_scores, rs), f'task{i}'), caption='') for i,rs in enumerate(by_task)]
 
 # %% ../../../nbs/lab/reports/11_study_pages.ipynb #cfb656d5
 def use_lines(folder:Path) -> str: # Python
