@@ -295,7 +295,7 @@ def pretrain(
     engine.join(recipe, dry_run)
     device = pick_device(engine.device(device), recipe.train.precision)
     steps_of_hours,dry = recipe.train.hours and addition('hours'),dry_run and addition('dry_run')
-    watching = make_watchers(size=size, log_with=log_with, probe=probe, began=began, start=start, general=general, cache=cache)
+    watching = make_watchers(size=size, log_with=log_with, probe=probe, start=start, general=general, cache=cache)
     if out is not None: check_out(out, resume)
     with engine.main_process():
         with interrupt_message(lambda: 'stopped while the text was prepared; the same call goes on from what is done'):

@@ -21,7 +21,7 @@ class WatchTime(Watcher):
     def before(self, run):
         cfg = run.recipe.train
         progress = SayProgress(run.text.train.passes(cfg.steps*cfg.bs), cfg.log_every, ends=cfg.hours is not None)
-        return [Deadline(cfg.hours, began=self.asked.get('began')),progress] if cfg.hours else [progress]
+        return [Deadline(cfg.hours),progress] if cfg.hours else [progress]
 
 # %% ../../nbs/lab/01_watchers.ipynb #e54cbddc
 class WatchSamples(Watcher):

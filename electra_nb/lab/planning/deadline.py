@@ -6,46 +6,32 @@
 __all__ = ['steps_for', 'Deadline', 'end_time', 'too_often', 'too_long', 'SayProgress']
 
 # %% ../../../nbs/lab/planning/01_deadline.ipynb #56550c11
-import time
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from ...core.messages import duration, logger, quiet
 from ...training.progress import orders
 from fastai.callback.core import Callback
+from time import perf_counter
 
 # %% ../../../nbs/lab/planning/01_deadline.ipynb #0ac4819a
-def steps_for(
-    hours:float, # that there are
-    seconds:float, # an update takes
-    reserve:float=.03, # share of the time that is held back
-) -> int: # 1 at least
-    "Whole updates that fit into some hours."
+def steps_for(hours:float, seconds:float, reserve:float=.03) -> int: # 1 at least
+    "Whole updates of so many seconds that fit into some hours, of which a share is held back."
     return max(1, int(hours*3600*(1-reserve)/seconds))
 
 # %% ../../../nbs/lab/planning/01_deadline.ipynb #296e13d5
 class Deadline(Callback):
     "Plan the last step anew after each evaluation."
     order = orders['Deadline']
-    def __init__(self,
-        hours:float=None, # for the run, in all its sessions; None: only count the seconds
-        used:float=0., # seconds used in earlier sessions
-        began:float=None, # `clock()` when this session began; None: now
-        clock:Callable=time.perf_counter, # seconds
-        reserve:float=3., # seconds kept back for writing the results
-    ):
-        self.hours,self.used,self.reserve = hours,used,reserve
-        self.clock,self.began = clock,clock() if began is None else began
-        self.mark = None # time and step at which the first `fit` of this session began
+    def __init__(self, hours:float=None): # for the run, in all its sessions; None: no end
+        self.hours,self.mark = hours,None # seconds and step at which the first `fit` of this session began
 
-    def seconds(self): return self.used+self.clock()-self.began
-    def before_fit(self):
-        self.used = getattr(getattr(self.learn, 'save_steps', self), 'used', self.used)
-        self.mark = self.mark or (self.clock(),self.learn.steps.done)
+    def before_fit(self): self.mark = self.mark or (self.learn.save_steps.seconds(),self.learn.steps.done)
+
     def after_epoch(self):
         (start,first),done = self.mark,self.learn.steps.done
         if self.hours is None or done==first or done>=self.learn.steps.last: return
-        left = self.hours*3600-self.seconds()-self.reserve
-        self.move(done+(steps_for(left/3600, (self.clock()-start)/(done-first), reserve=.005) if left>0 else 1))
+        used = self.learn.save_steps.seconds()
+        left = self.hours*3600-used-3 # for writing the results
+        self.move(done+(steps_for(left/3600, (used-start)/(done-first), reserve=.005) if left>0 else 1))
 
     def move(self, n):
         "Let step `n` be the last."
@@ -59,16 +45,12 @@ def end_time(seconds:float) -> datetime:
     return datetime.now()+timedelta(seconds=min(seconds, 1e11))
 
 # %% ../../../nbs/lab/planning/01_deadline.ipynb #8d583b4c
-def too_often(
-    times:float, # that a run will read the text
-) -> str: # a sentence; empty up to 1,000 times
+def too_often(times:float) -> str: # empty up to 1,000 times
     "Say that a run will read its text very often."
     if times<=1000: return ''
     return f"the run will read the text {times:,.0f} times. If that is too often, stop it, and pass fewer steps= or hours=, or more text"
 
-def too_long(
-    seconds:float, # that a run will take
-) -> str: # a sentence; empty up to two days
+def too_long(seconds:float) -> str: # empty up to two days
     "Say when a run ends, if that is far away."
     if seconds<=2*86400: return ''
     return (f"the run will end about {end_time(seconds):%Y-%m-%d %H:%M}, in {duration(seconds)}. "
@@ -78,16 +60,10 @@ def too_long(
 class SayProgress(Callback):
     "Say how often the text will be read and when the run ends, if that is much, and how far it is where no bar is drawn."
     order = orders['SayProgress']
-    def __init__(self,
-        n_read:float, # passes over the text in all
-        every:int, # steps between two looks at the clock
-        ends:bool=False, # does the run have a deadline?
-        clock:Callable=time.perf_counter, # seconds
-    ):
-        self.n_read,self.every,self.clock = n_read,every,clock
+    def __init__(self, n_read:float, every:int, ends:bool=False): # passes over the text in all; does the run have a deadline?
+        self.n_read,self.every = n_read,every # steps between two looks at the clock
         self.decided = ends # has been looked at whether it is too long?
-        self.said = clock() # time of the last line
-        self.start = None # time and step from which is measured
+        self.said,self.start = perf_counter(),None # time of the last line; time and step from which is measured
 
     def before_fit(self):
         if words := too_often(self.n_read): logger.warning(words)
@@ -98,7 +74,7 @@ class SayProgress(Callback):
     def after_step(self):
         n,last = self.learn.steps.done,self.learn.steps.last
         if self.learn.steps.skipped or n<self.first or (self.decided and n%self.every): return
-        now = self.clock()
+        now = perf_counter()
         self.start = self.start or (now,n)
         took,done = now-self.start[0],n-self.start[1]
         left = took/max(1, done)*(last-n)

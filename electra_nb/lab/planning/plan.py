@@ -49,14 +49,8 @@ class RunEstimate(InWords):
     notes:tuple=() # sentences
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #e1e8c0ae
-def run_notes(
-    recipe:Recipe,
-    took:StepTime, # from `time_step`
-    n_rows:float, # of the text
-    cut_off:float, # share of the text that gets into no row
-    device:str, # 'cpu' or 'cuda'
-) -> tuple: # sentences
-    "What must be said in words."
+def run_notes(recipe:Recipe, took:StepTime, n_rows:float, cut_off:float, device:str) -> tuple: # sentences
+    "What must be said in words of a text of so many rows, of which a share gets into none."
     train,hint = recipe.train,bf16_hint(recipe.train.precision, device, recipe.model.hidden_size)
     times,warmup = train.steps*train.bs/n_rows,recipe.optim.warmup
     notes = [(cut_off>.01, f'{cut_off:.0%} of the text is cut off, ends of lines that do not fit into a row: carry_overflow=True keeps it.'),
@@ -71,14 +65,8 @@ def run_notes(
 # %% ../../../nbs/lab/planning/03_plan.ipynb #3a4dd367
 Beginning = namedtuple('Beginning', 'text more seconds') # `Prepared`; how many times as long the corpus is; time to prepare all of it
 
-def prepare_beginning(
-    corpus:Corpus,
-    recipe:Recipe,
-    tokenizer, # as in `pretrain`
-    folder:str, # for the rows
-    n_chars:int=3_000_000, # that are looked at, at least
-) -> Beginning:
-    "Tokenizer and rows of the beginning of a corpus."
+def prepare_beginning(corpus:Corpus, recipe:Recipe, tokenizer, folder:str, n_chars:int=3_000_000) -> Beginning:
+    "Tokenizer and rows of the beginning of a corpus, so many characters at least, with the rows in a folder."
     n_chars = max(n_chars, 10*recipe.train.bs*recipe.packing.max_len)
     docs,more,start = sample_texts(corpus, n_chars),1.,time.perf_counter()
     if sum(map(len, docs))>=n_chars:
@@ -91,19 +79,14 @@ def prepare_beginning(
     return Beginning(text, more, (time.perf_counter()-start)*more)
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #d71de6fb
-def estimate_run(
-    size:str, # of the recipe
-    recipe:Recipe,
-    name:str, # of the corpus
-    start:Beginning, # from `prepare_beginning`
-    took:StepTime, # from `time_step`
-    device:str, # 'cpu' or 'cuda'
-) -> RunEstimate:
-    "All that follows from the text and the duration of a step."
-    train,text,n,words = recipe.train,start.text.train,len(start.text.tok),tqdm.format_sizeof
+def estimate_run(size:str, recipe:Recipe, name:str, start:Beginning, took:StepTime, device:str, given:dict={}) -> RunEstimate:
+    "All that follows from the text and the duration of a step; of the settings, those that were given stay."
+    text,n,words = start.text.train,len(start.text.tok),tqdm.format_sizeof
     whole = start.more*(1+len(start.text.valid)/len(text)) # with what is held out, in units of the rows to train on
-    stats,n_rows = packing_stats(text),len(text)*whole*(1-recipe.packing.valid)
-    seconds = train_seconds(train, took, n_eval_batches(train, len(text)*whole*recipe.packing.valid))
+    held_out = recipe.packing.valid*len(text)*whole
+    stats,n_rows,n_eval = packing_stats(text),len(text)*whole-held_out,n_eval_batches(recipe.train, held_out)
+    if recipe.train.hours: recipe = fit_hours(recipe, recipe.train.hours, took, n_eval, given)
+    train,seconds = recipe.train,train_seconds(recipe.train, took, n_eval)
     flops,times = train.steps*step_flops(recipe, n),train.steps*train.bs/n_rows
     n_read = train.steps*train.bs*recipe.packing.max_len*(1-stats['padding']) # tokens
     saved = took.checkpoint*(len(milestones(train.steps))+train.keep+2)
@@ -120,21 +103,11 @@ def estimate_run(
     return RunEstimate(train.steps, took.step, seconds/3600, times, flops, table, notes)
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #af969d10
-def look_ahead(
-    size:str, # of the recipe
-    recipe:Recipe,
-    corpus:Corpus,
-    tokenizer, # as in `pretrain`
-    device:str, # 'cpu' or 'cuda'
-    given:dict, # settings that were asked for
-    folder:str, # for the rows
-) -> tuple: # `RunEstimate`, `Prepared`
-    "Prepare the beginning of a corpus and time a step."
+def look_ahead(size, recipe, corpus, tokenizer, device, given, folder) -> tuple: # `RunEstimate`, `Prepared`
+    "Prepare the beginning of a corpus in a folder and time a step."
     start = prepare_beginning(corpus, recipe, tokenizer, folder)
     took = time_step(recipe, start.text, device)
-    n_held_out = start.more*(len(start.text.train)+len(start.text.valid))*recipe.packing.valid
-    if recipe.train.hours: recipe = fit_hours(recipe, recipe.train.hours, took, n_eval_batches(recipe.train, n_held_out), given)
-    return estimate_run(size, recipe, corpus.name, start, took, device),start.text
+    return estimate_run(size, recipe, corpus.name, start, took, device, given),start.text
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #c45a68e2
 @list_options
@@ -162,15 +135,8 @@ def plan(
     return replace(est, table={**est.table, 'new words':words}) if words else est
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #9864f3e5
-def dry_run_of(
-    size:str, # key of `recipes`
-    recipe:Recipe,
-    found:Corpus,
-    tokenizer, # as in `pretrain`
-    device:str, # 'cpu' or 'cuda'
-    given:dict={}, # settings that were asked for
-) -> Learner:
-    "Report on a run without starting it."
+def dry_run_of(size:str, recipe:Recipe, found:Corpus, tokenizer, device:str, given:dict={}) -> Learner:
+    "Report on a run without starting it; `given` are the settings that were asked for."
     with tempfile.TemporaryDirectory() as tmp:
         est,text = look_ahead(size, recipe, found, tokenizer, device, given, tmp)
         learn = build_learner(change(recipe, eval_every=3, eval_batches=1), text, device)

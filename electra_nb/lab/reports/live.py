@@ -18,14 +18,11 @@ from IPython.display import HTML, display
 from pathlib import Path
 
 # %% ../../../nbs/lab/reports/09_live.ipynb #cec79237
-def live_table(
-    run:str, # run folder
-    n:int=20, # evaluations at most: the last ones
-) -> pd.DataFrame: # a row for each
-    "The evaluations of a run, in the figures that its objective puts first."
+def live_table(run:str) -> pd.DataFrame: # a row for each evaluation
+    "The last twenty evaluations of a run folder, in the figures that its objective puts first."
     tiles = {'step':'step', **objective_of(run).headline_metrics, **probe_tiles}
     found = [dict(l['valid'], step=l['step']) for l in read_log(Path(run)/'log.jsonl') if l.get('valid')]
-    rows = [{label:v.get(key) for label,key in tiles.items()} for v in found[-n:]]
+    rows = [{label:v.get(key) for label,key in tiles.items()} for v in found[-20:]]
     return pd.DataFrame(rows, columns=list(tiles)).dropna(axis=1, how='all')
 
 # %% ../../../nbs/lab/reports/09_live.ipynb #eb0a6bda
@@ -42,16 +39,12 @@ def live_page(run:str) -> str: # HTML; empty before the first evaluation
 class LiveView(Callback):
     "Show the evaluations and curves of a run in a notebook while it goes on."
     order = orders['LiveView']
-    def __init__(self,
-        run:str, # run folder
-        on:bool=None, # None: in a notebook where progress bars are drawn
-    ): self.home,self.on,self.place = run,(IN_NOTEBOOK and not quiet()) if on is None else on,None
-
-    def after_epoch(self): self.show()
+    def __init__(self, home): self.home,self.place = home,None # run folder; where the page stands in the output
 
     def show(self):
-        "Bring the view up to date."
-        page = self.on and live_page(self.home)
+        "Bring the view up to date, in a notebook where progress bars are drawn."
+        page = live_page(self.home) if IN_NOTEBOOK and not quiet() else ''
         if not page: return
         if self.place is None: self.place = display(HTML(page), display_id=True)
         else: self.place.update(HTML(page))
+    after_epoch = show

@@ -23,41 +23,31 @@ from fastai.basics import Learner
 from pathlib import Path
 
 # %% ../../../nbs/lab/reports/10_opening.ipynb #d382bd8c
-def run_rows(
-    info:dict, # content of recipe.json
-    recipe:Recipe, # the same, as a recipe
-    tok, # tokenizer of the run
-    corpus=None, # as in `pretrain`; None: from the cache
-    cache:str=None, # folder of prepared data; None: as in `pretrain`
-) -> tuple: # training and validation `Examples`
-    "The rows that a run has read."
+_alone = 'load a tower alone, by AutoModel.from_pretrained and its folder in that of the run'
+
+def run_rows(info:dict, recipe:Recipe, tok, corpus=None, cache:str=None) -> tuple: # training and validation `Examples`
+    "The rows that a run with this recipe.json has read; corpus and cache as in `pretrain`, without a corpus those in the cache."
     path = examples_folder(info['corpus_fingerprint'], tok, recipe.packing, cache)
     if corpus is None and path.exists():
         return (Examples(path, 'train'),Examples(path, 'valid')) if (path/'header.json').exists() else open_stream(path)
     if corpus is None and info['corpus']!='builtin':
         raise ValueError(f"the rows of {info['corpus']} are not in the cache of this machine: pass corpus=, the text of the run, so that "
-            "they are prepared again; without it, load a tower alone, by AutoModel.from_pretrained and its folder in that of the run")
+            f"they are prepared again; without it, {_alone}")
     found = get_corpus(corpus) # None: the built-in text
     if found.fingerprint==info['corpus_fingerprint']: return build_examples(found, tok, recipe.packing, cache)
     if corpus is None: raise ValueError("the built-in text is made of the libraries that are installed, and those are others than on the "
-        "machine of the run: load a tower alone, by AutoModel.from_pretrained and its folder in that of the run")
+        f"machine of the run: {_alone}")
     raise ValueError(f"corpus={str(corpus)[:60]!r} is another text than that of the run ({info['corpus']}): pass the same, unchanged")
 
 # %% ../../../nbs/lab/reports/10_opening.ipynb #2a692b79
-def newest_weights(
-    folder:Path, # run folder
-    objective, # of the run
-) -> tuple: # folder with a folder for each tower; updates and batches done, None where no checkpoint tells
+def newest_weights(folder:Path, objective) -> Path: # with a folder for each tower
     "Where the weights of the latest step are."
     start = newest_checkpoint(folder/'checkpoints')
-    if start is not None:
-        state = checkpoint_state(start)
-        return start,state['n_updates'],state['n_batches']
+    if start is not None: return start
     wrong = [f'{t}: {why}' for t in objective.towers if (why := verify_folder(folder/t))]
-    if wrong:
-        raise ValueError(f"{folder} has no weights that can be read, neither in checkpoints/ nor beside it ({wrong[0]}): "
-            "call pretrain with this folder to train it")
-    return folder,None,None
+    if not wrong: return folder
+    raise ValueError(f"{folder} has no weights that can be read, neither in checkpoints/ nor beside it ({wrong[0]}): "
+        "call pretrain with this folder to train it")
 
 # %% ../../../nbs/lab/reports/10_opening.ipynb #d35e6940
 def open_run(
@@ -72,12 +62,13 @@ def open_run(
     recipe,tok,device = stored_recipe(info),load_tokenizer(folder/'tokenizer'),pick_device(device)
     if device=='cpu': recipe = change(recipe, precision='auto')
     rows = run_rows(info, recipe, tok, corpus, cache)
-    weights,done,batches = newest_weights(folder, recipe.objective)
+    weights = newest_weights(folder, recipe.objective)
+    state = {} if weights==folder else checkpoint_state(weights)
     towers = recipe.objective.build(recipe.model, len(tok), tok.pad_token_id)
     learn = pretrain_learner(*rows, tok, recipe.objective, towers, recipe.train, recipe.optim, device)
     load_weights(weights, learn.model)
     log = read_log(folder/'log.jsonl')
-    learn.steps.done = done or max((l['step'] for l in log), default=0)
-    learn.steps.batches = batches or learn.steps.done*recipe.train.accumulate
+    learn.steps.done = state.get('n_updates') or max((l['step'] for l in log), default=0)
+    learn.steps.batches = state.get('n_batches') or learn.steps.done*recipe.train.accumulate
     fill_recorder(learn, log)
     return learn

@@ -7,12 +7,11 @@ __all__ = ['throughput', 'learning_rate', 'panel_figure', 'charts', 'run_page', 
 
 # %% ../../../nbs/lab/reports/06_pages.ipynb #3f61f581
 import re
-from collections.abc import Callable
 from datetime import date
 from ...core.files import atomic_file
 from ...core.messages import duration, logger
 from .doctor import diagnose
-from .elements import add_filter, ink, render, svg, thin
+from .elements import ink, render, svg, thin
 from .run_folder import RunFolder, changed_settings, metric_words, run_facts, used_settings
 from .samples import sample_values
 from ...objectives.contract import Curve, Panel, draw, probe_panels
@@ -43,8 +42,6 @@ def charts(run:RunFolder, *panels:Panel) -> list: # of title, svg and caption
     return [dict(title=p.title, svg=picture(p), caption=p.caption) for p in panels if any(map(run.points, p.curves))]
 
 # %% ../../../nbs/lab/reports/06_pages.ipynb #1b8de732
-add_filter(repr)
-
 def run_page(folder:str) -> str: # HTML
     "The report of a pre-training."
     run = RunFolder(folder)
@@ -58,10 +55,7 @@ def run_page(folder:str) -> str: # HTML
         code=render('go_on.txt', run=run, changed=changed), today=date.today(), **sample_values(run))
 
 # %% ../../../nbs/lab/reports/06_pages.ipynb #51b40c50
-def save_run_report(
-    folder:str, # run folder
-    page:Callable=run_page, # takes the folder, gives HTML
-) -> None:
-    "Write `report.html`; a report that cannot be written is no reason to fail."
+def save_run_report(folder:str, page=run_page) -> None:
+    "Write the page of a folder as its `report.html`; a report that cannot be written is no reason to fail."
     try: atomic_file(Path(folder)/'report.html', page(folder))
     except Exception as e: logger.warning(f'report.html could not be written ({type(e).__name__}: {e}); electra_report writes it again')
