@@ -63,17 +63,13 @@ def score_texts(
 # %% ../../../nbs/lab/scoring/05_words.ipynb #5a33fe73
 def _figure(x): return '–' if math.isnan(x) else f'{x:.3f}' # –: there are no tokens
 
-def marked_text(
-    score:TextScore,
-    mark, # `Word` -> text
-    between=str, # text between words -> text
-) -> str:
+def marked_text(score, mark, between) -> str: # `TextScore`; what makes a text of a `Word`, and of what is between words
     "The text as it was, with its words marked."
-    out,at = [],0
+    out,at = '',0
     for word in score.words:
-        out += [between(score.text[at:word.start]),mark(word)]
+        out += between(score.text[at:word.start])+mark(word)
         at = word.end
-    return ''.join([*out,between(score.text[at:])])
+    return out+between(score.text[at:])
 
 def html_text(score:TextScore) -> str: # HTML
     "The text with shaded words."
