@@ -26,11 +26,7 @@ def _segments(examples, tok, n_rows):
         for part in (ids[1:n_a-1],ids[n_a:-1]):
             if len(part): yield tok.decode(part.tolist(), skip_special_tokens=True)
 
-def row_sentences(
-    examples, # held-out `Examples`
-    tok, # tokenizer
-    n:int=200, # sentences at most
-) -> list: # strings of 8 to 30 words, each once
+def row_sentences(examples, tok, n:int=200) -> list: # held-out `Examples`, tokenizer -> at most n strings of 8 to 30 words, each once
     "Sentences of packed rows."
     out = {}
     for text in _segments(examples, tok, 4*n):
@@ -40,32 +36,21 @@ def row_sentences(
     return list(out)[:n]
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #93283055
-def swapped_pairs(
-    sentences:list,
-    tok, # tokenizer
-    seed:int=0, # of the places
-) -> list: # of `Pair`
+def swapped_pairs(sentences:list, tok) -> list: # strings, tokenizer -> of `Pair`
     "Each sentence against itself with two neighbouring words swapped."
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     pairs = [Pair(s, swap_words(s, rng), 'swapped words') for s in sentences]
     good,bad = (token_texts(tok, [getattr(p, side) for p in pairs]) for side in ('good','bad'))
     return [p for p,a,b in zip(pairs, good, bad) if p.bad and not np.array_equal(a.ids, b.ids)]
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #98b4ba19
-def asked_positions(
-    good:np.ndarray, # ids of the real sentence
-    bad:np.ndarray, # ids of the other
-    by:str, # way to score
-) -> list: # positions in each of the two
+def asked_positions(good:np.ndarray, bad:np.ndarray, by:str) -> list: # ids of two sentences, way to score -> positions in each
     "The tokens of a pair that the model is asked about."
     if by=='generator' and len(good)==len(bad): return [np.flatnonzero(good!=bad)]*2
     return [range(len(good)),range(len(bad))]
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #58dcca42
-def pair_accuracy(
-    scorer:Scorer,
-    pairs:list, # of `Pair`
-) -> float: # share of the pairs, 0 to 1
+def pair_accuracy(scorer:Scorer, pairs:list) -> float: # of `Pair` -> share of the pairs, 0 to 1
     "How often the real sentence is likelier; a tie counts one half."
     texts = token_texts(scorer.tok, [s for p in pairs for s in (p.good,p.bad)])
     rows = [t.ids[:scorer.max_len-2] for t in texts]
@@ -74,10 +59,7 @@ def pair_accuracy(
     return float((1+np.sign(totals[::2]-totals[1::2])).mean()/2)
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #204d0ee4
-def learner_scorer(
-    learn, # `Learner` with an objective
-    tok, # tokenizer
-) -> Scorer: # None: its objective leaves nothing that scores
+def learner_scorer(learn, tok) -> Scorer: # `Learner` with an objective, tokenizer -> None if nothing in it scores
     "The tower of a training that can score."
     found = {by:name for by,name in objective_towers(learn.objective).items() if name in learn.model.parts}
     if not found: return None
@@ -92,10 +74,8 @@ def own_pairs(learn, tok, n:int) -> list: # `Learner`, tokenizer, pairs at most 
 class MinimalPairs(Callback):
     "Add the share of pairs in which the real sentence is preferred to each evaluation."
     order = orders['MinimalPairs']
-    def __init__(self,
-        tok, # tokenizer
-        pairs:list=None, # of `Pair`; None: swapped words in held-out text
-    ): self.tok,self.pairs = tok,pairs
+    def __init__(self, tok, pairs:list=None): # tokenizer; of `Pair`; None: swapped words in held-out text
+        self.tok,self.pairs = tok,pairs
 
     def after_validate(self):
         scorer = learner_scorer(self.learn, self.tok)
@@ -106,20 +86,14 @@ class MinimalPairs(Callback):
         self.learn.evaluation = dict(self.learn.evaluation, pair_accuracy=accuracy)
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #3f434bd9
-def check_probe(
-    probe, # as in `pretrain`
-    usual:bool, # whether to compare pairs where nothing is said
-): # False, None for pairs of the run's own text, or a list of `Pair`
+def check_probe(probe, usual:bool): # as in `pretrain`; what None means -> False, None for the run's own text, or a list of `Pair`
     "Read what was asked for, before any work."
     if probe is None: probe = usual
     if probe is False: return False
     return None if probe is True else read_pairs(probe)
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #49436c83
-def at_work(
-    learn, # `Learner` of the run
-    tok, # tokenizer
-) -> tuple: # a line, and the sentence with swapped words; both empty where there are no pairs
+def at_work(learn, tok) -> tuple: # `Learner`, tokenizer -> a line, and the sentence with swapped words; both empty without pairs
     "What the model says of a held-out sentence and of many."
     scorer = learner_scorer(learn, tok)
     pairs = scorer and own_pairs(learn, tok, 100)
@@ -131,9 +105,7 @@ def at_work(
         f'it prefers the real sentence in {pair_accuracy(scorer, pairs):.0%} (chance 50 %)', shown.bad)
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #ae857d5a
-def gap_command(
-    run, # `Run` of `pretraining`
-) -> str: # empty if no tower fills gaps
+def gap_command(run) -> str: # `Run` of `pretraining` -> '' if no tower fills gaps
     "How to let the model fill a gap."
     out,tok,objective = run.out,run.text.tok,run.learn.objective
     if not objective.mlm_tower: return ''
@@ -144,9 +116,7 @@ def gap_command(
     return f'python -c {shell_word(code)}'
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #6982f398
-def closing_words(
-    run, # `Run` of `pretraining`
-) -> str:
+def closing_words(run) -> str: # `Run` of `pretraining`
     "Where the results are, what the model can do, and what to do next."
     out,objective = run.out,run.learn.objective
     fills = f' {out}/{objective.mlm_tower} fills gaps,' if objective.mlm_tower else ''

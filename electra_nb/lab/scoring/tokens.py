@@ -32,10 +32,7 @@ def _trimmed(text, start, end):
     part = text[start:end]
     return start+len(part)-len(part.lstrip()),end
 
-def token_texts(
-    tok:PreTrainedTokenizerFast,
-    texts:list, # strings
-) -> list: # of `TokenText`
+def token_texts(tok:PreTrainedTokenizerFast, texts:list) -> list: # strings -> of `TokenText`
     "Tokenize texts, and keep the places of the tokens."
     def array(values): return np.array(values, dtype=np.int32)
     def one(text, e):
@@ -49,10 +46,7 @@ def token_texts(
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #cf976ac4
 Window = namedtuple('Window', 'start stop first last') # tokens start to stop are read; those from first to last are judged
 
-def windows(
-    n:int, # tokens of a text
-    size:int, # tokens that a model reads, without [CLS] and [SEP]
-) -> list: # of `Window`
+def windows(n:int, size:int) -> list: # tokens of a text; tokens that a model reads, without [CLS] and [SEP] -> of `Window`
     "Cut a text so that every token is judged once."
     if n<=size: return [Window(0, n, 0, n)]
     starts = [*range(0, n-size, max(1, size//2)),n-size]
@@ -60,11 +54,7 @@ def windows(
     return [Window(a, a+size, first, last) for a,first,last in zip(starts, edges, edges[1:])]
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #42d36d68
-def padded_batches(
-    scorer:Scorer,
-    rows:list, # of ids, each a list or an array
-    max_tokens:int=2**14, # in a batch, padding included
-): # generator of row numbers, ids (bs, sl), attention_mask (bs, sl) bool
+def padded_batches(scorer:Scorer, rows:list, max_tokens:int=2**14): # -> numbers of the rows, ids (bs, sl), attention_mask (bs, sl) bool
     "Rows of similar length as batches that a tower takes, the longest first."
     tok,device = scorer.tok,scorer.tower.device
     order = sorted(range(len(rows)), key=lambda i: -len(rows[i]))
@@ -77,19 +67,13 @@ def padded_batches(
         yield some,ids.to(device),(torch.arange(ids.shape[1])<lens[:,None]).to(device)
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #6bd9bafb
-def unlikeliness(
-    distance:Tensor, # log(p*/p), in nats
-) -> Tensor: # 0 to 1
+def unlikeliness(distance:Tensor) -> Tensor: # log(p*/p), in nats -> 0 to 1
     "The error probability of a token that is so far from the likeliest."
     d = distance/math.log(10)
     return d/(d+2)
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #f593c292
-def by_discriminator(
-    scorer:Scorer, # with a discriminator, or with energies
-    rows:list, # lists of ids
-    judged:list, # positions in each row that are wanted
-) -> list: # for each row a (2, n) array: log-likelihood and error probability of the wanted tokens
+def by_discriminator(scorer:Scorer, rows:list, judged:list) -> list: # as `read_rows`
     "One pass over the rows."
     out = [None]*len(rows)
     for some,ids,attention_mask in padded_batches(scorer, rows):
@@ -101,11 +85,7 @@ def by_discriminator(
     return out
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #2350786e
-def by_generator(
-    scorer:Scorer, # with a generator
-    rows:list, # lists of ids
-    judged:list, # positions in each row that are wanted
-) -> list: # for each row a (2, n) array: log-likelihood and error probability of the wanted tokens
+def by_generator(scorer:Scorer, rows:list, judged:list) -> list: # as `read_rows`
     "One pass for every wanted token."
     out = [np.zeros((2,len(at))) for at in judged]
     asked = [(i,k,at) for i,places in enumerate(judged) for k,at in enumerate(places)]
@@ -137,10 +117,7 @@ def read_rows(
     return [found[places[key]] for key in keys]
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #e7236e99
-def token_scores(
-    scorer:Scorer,
-    texts:list, # of `TokenText`
-) -> list: # for each text a (2, n) array: log-likelihood and error probability of its tokens
+def token_scores(scorer:Scorer, texts:list) -> list: # of `TokenText` -> (2, n) of each: log-likelihood and error probability of its tokens
     "What the tower says of every token, of long texts in windows."
     cuts = [windows(len(t.ids), scorer.max_len-2) for t in texts]
     rows = [t.ids[w.start:w.stop] for t,ws in zip(texts, cuts) for w in ws]

@@ -64,12 +64,9 @@ gone = ('another process of this training has ended or cannot be reached; what i
     'command goes on from the newest checkpoint')
 
 Said = namedtuple('Said', 'last number code') # `code`: the first process ends with it; None: it goes on
-def exchange(
-    last:int=0, # number of the last update, as the first process knows it
-    number:int=0, # of a signal that this process has received; 0: none
-    code:int=None, # with which the first process ends; None: it goes on
-) -> Said: # what the first process says, and a signal that one of them has received
-    "Meet the other processes."
+# `last`: number of the last update; `number`: of a signal that one of them has received, 0: none
+def exchange(last:int=0, number:int=0, code:int=None) -> Said: # as this process knows it -> as all of them know it
+    "Meet the other processes; the first says which update is the last, and with which exit code it ends."
     rank,world = rank_and_world_size()
     if world==1: return Said(last, number, code)
     said = torch.tensor([0 if rank else last, number, -1 if code is None else code])
@@ -94,9 +91,7 @@ def main_process_first():
     if not rank: exchange()
 
 # %% ../../../nbs/lab/speed/05_processes.ipynb #0d89810b
-def broadcast_object(
-    o, # of the first process
-): # the same in all processes
+def broadcast_object(o): # of the first process -> the same in all processes
     "An object of the first process."
     found = [o]
     if rank_and_world_size()[1]>1:
@@ -105,10 +100,7 @@ def broadcast_object(
     return found[0]
 
 # %% ../../../nbs/lab/speed/05_processes.ipynb #ea6bff97
-def broadcast_state(
-    learn:Learner, # with an optimizer and, in the first process, the state of the run
-    scaler:dict=None, # of half precision, in the first process
-) -> dict: # the same in all
+def broadcast_state(learn:Learner, scaler:dict=None) -> dict: # with an optimizer; of half precision in the first process -> in all
     "Give all processes the weights, moments, counts and random numbers of the first."
     counts = 'done','batches','last'
     learn.opt.opt.init_state()
@@ -138,13 +130,10 @@ def _swap_generators(states=None):
 class SharedRows:
     "Draw for all rows of a batch and keep those of this process; take means over all."
     run = None # the states of the run's generators while a batch is open
-    def __init__(self,
-        seed:int, # of the run
-    ): self.seed = seed
+    def __init__(self, seed:int): # of the run
+        self.seed = seed
 
-    def open(self,
-        batch:int, # number of the batch, from 0
-    ):
+    def open(self, batch:int): # number of the batch, from 0
         "Begin a batch: dropout gets its own random numbers."
         self.run = _swap_generators()
         torch.manual_seed(part_seed(self.seed, rank_and_world_size()[0], batch))
@@ -157,24 +146,21 @@ class SharedRows:
         _swap_generators(self.run)
         self.run = None
 
-# %% ../../../nbs/lab/speed/05_processes.ipynb #c03080ad
-@patch
-def draw(self:SharedRows, f, shape, device) -> Tensor:
-    "Random numbers for these rows, as one process would draw them."
-    (rank,n),(bs,*others) = rank_and_world_size(),shape
-    if torch.compiler.is_compiling(): return f(shape, device=device)
-    own = _swap_generators(self.run)
-    try: return f((n*bs,*others), device=device)[rank*bs:(rank+1)*bs]
-    finally: self.run = _swap_generators(own)
+    def draw(self, f, shape, device) -> Tensor:
+        "Random numbers for these rows, as one process would draw them."
+        (rank,n),(bs,*others) = rank_and_world_size(),shape
+        if torch.compiler.is_compiling(): return f(shape, device=device)
+        own = _swap_generators(self.run)
+        try: return f((n*bs,*others), device=device)[rank*bs:(rank+1)*bs]
+        finally: self.run = _swap_generators(own)
 
-@patch
-def mean(self:SharedRows, x:Tensor) -> Tensor:
-    "The mean of a number over the processes."
-    n = rank_and_world_size()[1]
-    if n==1 or torch.compiler.is_compiling(): return x
-    total = x.detach().float().clone()
-    dist.all_reduce(total)
-    return total/n
+    def mean(self, x:Tensor) -> Tensor:
+        "The mean of a number over the processes."
+        n = rank_and_world_size()[1]
+        if n==1 or torch.compiler.is_compiling(): return x
+        total = x.detach().float().clone()
+        dist.all_reduce(total)
+        return total/n
 
 # %% ../../../nbs/lab/speed/05_processes.ipynb #c9a50c78
 def _mark(p):
@@ -197,11 +183,7 @@ def compare_weights(model:nn.Module) -> None:
 class SameUpdates(Callback):
     "Begin each update together, draw as one process would, and log the losses of all rows."
     order,run_valid = orders['SameUpdates'],False
-    def __init__(self,
-        cfg:TrainConfig, # seed, batches in an update, updates between two evaluations
-        schedule:WarmupDecay=None, # of a process that follows
-        asked=None, # its `reason` names a signal that this process has received; None: `SaveSteps`, in the first process
-    ):
+    def __init__(self, cfg:TrainConfig, schedule:WarmupDecay=None, asked=None): # the last two: of a process that follows; else `SaveSteps`
         self.cfg,self.schedule,self.asked = cfg,schedule,asked
         self.rows,self.inside = SharedRows(cfg.seed),False # `inside`: others may wait for what this process computes
 
@@ -246,10 +228,7 @@ def after_loss(self:SameUpdates):
 class DataParallel(Callback):
     "Let every process have the mean of all gradients."
     order,run_valid = orders['DataParallel'],False
-    def __init__(self,
-        learn:Learner, # of this process; all make theirs at the same time
-        accumulate:int=1, # batches in an update
-    ):
+    def __init__(self, learn:Learner, accumulate:int=1): # batches in an update; all processes make theirs at the same time
         idle,device = learn.objective.steps_of is not None,learn.dls.device
         new = 'forward_sync_buffers' in signature(DistributedDataParallel).parameters # its newer name
         kwargs = {'forward_sync_buffers' if new else 'broadcast_buffers':False, 'device_ids':[device] if device.type=='cuda' else None}
