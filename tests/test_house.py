@@ -9,7 +9,7 @@ package = Path(electra_nb.__file__).parent
 book = 'glue pretraining recipe training objectives model text commands core'.split() # from top to ground; a command is made of a function of any room
 rooms = ['predicting','finetuning','scoring','lab',*book] # what users call stands on the lab, and the lab on the book
 same = {'encode','mlm_head','rtd_head','attention','layer_forward'} # `lab.speed.forward` and the families offer what `model.forward` offers
-twice = same | set('machine length_batches need_text read_rows candidates plain_text closing_words read_json'.split()) # to become fewer, never more
+twice = same | set('machine need_text read_rows candidates plain_text closing_words read_json'.split()) # to become fewer, never more
 modules_twice = set('kinds forward towers head tasks rows folder spans finetuning'.split()) # in different rooms; likewise
 
 def imported(py):

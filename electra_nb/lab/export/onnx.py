@@ -16,7 +16,7 @@ from ...glue.encoders import run_of
 from ..reports.opening import run_rows
 from ..reports.run_folder import read_run_info
 from ..scoring.probe import row_sentences
-from ..scoring.towers import folder_heads, heads as ways
+from ..scoring.towers import folder_heads
 from ..study.study import saved_task
 from ...model.families import family_of
 from ...model.hf import config_values, quiet_hf, read_config
@@ -44,7 +44,7 @@ def folder_use(
     "What the head of a folder is for."
     if (folder/'task.json').is_file(): return saved_task(folder)[1].kind
     found = folder_heads(str(folder))
-    return ways[found[0]] if found else 'encoder'
+    return found[0] if found else 'encoder'
 
 # %% ../../../nbs/lab/export/01_onnx.ipynb #14200cb9
 def trained_len(

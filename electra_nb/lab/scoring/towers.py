@@ -23,37 +23,31 @@ from transformers import PreTrainedConfig
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #1f561dad
 heads = dict(discriminator='rtd', generator='mlm', energy='rtd') # way to score -> head of the tower, a key of `Family.heads`
 
-def objective_towers(
-    objective, # of a run
-) -> dict: # way to score -> name of the tower, or None
+def objective_towers(objective) -> dict: # of a run -> name of the tower for each way to score
     "Which towers of an objective can score."
-    found = dict(discriminator=objective.rtd_tower, generator=objective.mlm_tower)
-    return {**found, 'energy':objective.energies} if objective.energies else found
+    found = dict(discriminator=objective.rtd_tower, generator=objective.mlm_tower, energy=objective.energies)
+    return {by:name for by,name in found.items() if name}
 
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #38c1a70d
 def _tensor_names(path):
     try:
         with safe_open(path, 'pt') as f: return list(f.keys())
-    except (SafetensorError,OSError) as e: why = str(e).splitlines()[0]
-    raise ValueError(f"{path}: the weights cannot be loaded ({why}). Fetch or make the file again.")
+    except (SafetensorError,OSError) as e:
+        raise ValueError(f"{path}: the weights cannot be loaded ({str(e).splitlines()[0]}). Fetch or make the file again.") from e
 
-def folder_heads(
-    where:str, # Hugging Face folder, or a name on the hub
-) -> list: # keys of `heads`
-    "Which heads the weights of a folder have."
-    folder,ways = Path(where),('discriminator','generator')
+def folder_heads(where:str) -> list: # Hugging Face folder, or a name on the hub -> keys of `Family.heads`: 'rtd', 'mlm'
+    "Which heads of pre-training the weights of a folder have."
+    folder,known = Path(where),('rtd','mlm')
     if (folder/'head.safetensors').is_file(): return [] # of a fine-tuned model
     if folder.is_dir():
         names,begin = _tensor_names(folder/'model.safetensors'),family_of(read_config(where)).head_weights
-        return [by for by in ways if any(n.startswith(begin[heads[by]]) for n in names)]
+        return [head for head in known if any(n.startswith(begin[head]) for n in names)]
     found = PreTrainedConfig.get_config_dict(where)[0]
     declared,family = found.get('architectures') or [],family_of(untrusted_config(found, where))
-    return [by for by in ways if family.heads[heads[by]].__name__ in declared]
+    return [head for head in known if family.heads[head].__name__ in declared]
 
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #8db19e59
-def run_recipe(
-    folder:Path, # run folder, checkpoint, or a tower in one of them
-) -> Recipe: # None: it belongs to no run
+def run_recipe(folder:Path) -> Recipe: # run folder, checkpoint, or a tower in one of them -> None if it belongs to no run
     "The recipe of the run that a folder belongs to, with the run's own settings."
     path = run_of(Path(folder))/'recipe.json'
     return stored_recipe(read_json(path, ('recipe',))) if path.is_file() else None
@@ -73,15 +67,14 @@ def _run_tower(path, by):
     objective = _objective(path)
     names = objective_towers(objective)
     trained = f'{path} was trained by {objective.description}'
-    if not any(names.values()): raise ValueError(f"{trained}, which leaves no discriminator and no generator to score with")
-    chosen = by or next(k for k,name in names.items() if name)
-    if not names.get(chosen): raise ValueError(f"{trained} {_no_tower(objective, chosen)}")
-    where = path/names[chosen]
-    if (where/'config.json').is_file(): return str(where),chosen
+    if not names: raise ValueError(f"{trained}, which leaves no discriminator and no generator to score with")
+    by = by or next(iter(names))
+    if by not in names: raise ValueError(f"{trained} {_no_tower(objective, by)}")
+    where = path/names[by]
+    if (where/'config.json').is_file(): return str(where),by
     if (path/objective.encoder/'config.json').is_file():
-        raise ValueError(f"{path} has no {names[chosen]}/, so it cannot score by={chosen!r}: leave by= out, or put the folder back")
-    find_encoder(path) # says what is wrong
-    raise ValueError(f"{path} holds no model")
+        raise ValueError(f"{path} has no {names[by]}/, so it cannot score by={by!r}: leave by= out, or put the folder back")
+    return find_encoder(path) # says what is wrong
 
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #af426791
 def find_tower(
@@ -99,13 +92,12 @@ def find_tower(
     here = Path(where).is_dir()
     if here and not (Path(where)/'model.safetensors').is_file():
         load_tower(family_of(read_config(where)).encoder, where) # says what is missing
-    found,objective = folder_heads(where),_objective(where) if here else None
-    if objective and objective.energies: found = ['energy' if o=='discriminator' else o for o in found]
-    elif 'discriminator' in found and objective and not objective_towers(objective)['discriminator']:
-        raise ValueError(f"{source} is of a run {_no_tower(objective, 'discriminator')}")
+    found,objective = folder_heads(where),_objective(where) if here else Recipe().objective
     if not found: raise ValueError(f"{source} is an encoder without a head of pre-training: a discriminator or a generator is needed")
-    if by and by not in found: raise ValueError(f"{source} holds a {found[0]}, not a {by}: name the folder of the {by}, or the run folder")
-    return where,by or found[0]
+    ways = [way for way in objective_towers(objective) if heads[way] in found]
+    if not ways: raise ValueError(f"{source} is of a run {_no_tower(objective, dict(rtd='discriminator', mlm='generator')[found[0]])}")
+    if by and by not in ways: raise ValueError(f"{source} holds a {ways[0]}, not a {by}: name the folder of the {by}, or the run folder")
+    return where,by or ways[0]
 
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #2821d3e8
 Scorer = namedtuple('Scorer', 'tower tok by max_len') # model, its tokenizer, key of `heads`, ids that it reads at once
@@ -125,11 +117,7 @@ def load_scorer(
     return Scorer(tower, encoder_tokenizer(where), by, max_len)
 
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #5b98b088
-def untrained(
-    source:str, # as for `find_tower`
-    scorer:Scorer, # that was loaded from there
-    seed:int=0, # of the initial values
-) -> Scorer: # with another tower
+def untrained(source:str, scorer:Scorer, seed:int=0) -> Scorer: # as for `find_tower`; loaded from there -> with another tower
     "The model as it was before its training."
     cfg,recipe = scorer.tower.config,run_recipe(Path(source).expanduser())
     with fork_rng():

@@ -34,6 +34,13 @@ class TextScore:
     def mean(self): return float(self.logp.mean()) if len(self.logp) else math.nan
     legend = 'in front: mean log-likelihood of the tokens, nearer to 0 is likelier; marked: suspicious words' # of a list of such
 
+    def __str__(self):
+        coloured = sys.stdout.isatty() and 'NO_COLOR' not in os.environ
+        return f'{_figure(self.mean):>8}  {terminal_text(self) if coloured else plain_text(self)}'
+    __repr__ = __str__
+    def _repr_html_(self): return f'<div>{html_text(self)}</div>'
+    def html_cells(self): return f'<td>{_figure(self.mean)}</td><td style="text-align:left">{html_text(self)}</td>'
+
 # %% ../../../nbs/lab/scoring/05_words.ipynb #ca548e8e
 @patch(as_prop=True)
 def words(self:TextScore) -> list: # of `Word`
@@ -49,12 +56,8 @@ def marked(self:TextScore) -> list: # of `Word`
     return [w for w in self.words if w.error_prob>self.threshold]
 
 # %% ../../../nbs/lab/scoring/05_words.ipynb #4bdbaeb0
-def score_texts(
-    scorer:Scorer,
-    texts:list, # strings
-    threshold:float=.5, # words of more error_prob are marked
-) -> list: # of `TextScore`, in the same order
-    "Score some texts."
+def score_texts(scorer:Scorer, texts:list, threshold:float=.5) -> list: # strings; words of more error_prob are marked -> of `TextScore`
+    "Score some texts, in their order."
     tokens = token_texts(scorer.tok, texts)
     with explain_memory(lambda: "the texts do not fit into memory: pass device='cpu', or use a smaller model"):
         scores = token_scores(scorer, tokens)
@@ -63,17 +66,13 @@ def score_texts(
 # %% ../../../nbs/lab/scoring/05_words.ipynb #5a33fe73
 def _figure(x): return '–' if math.isnan(x) else f'{x:.3f}' # –: there are no tokens
 
-def marked_text(
-    score:TextScore,
-    mark, # `Word` -> text
-    between=str, # text between words -> text
-) -> str:
+def marked_text(score, mark, between) -> str: # `TextScore`; what makes a text of a `Word`, and of what is between words
     "The text as it was, with its words marked."
-    out,at = [],0
+    out,at = '',0
     for word in score.words:
-        out += [between(score.text[at:word.start]),mark(word)]
+        out += between(score.text[at:word.start])+mark(word)
         at = word.end
-    return ''.join([*out,between(score.text[at:])])
+    return out+between(score.text[at:])
 
 def html_text(score:TextScore) -> str: # HTML
     "The text with shaded words."
@@ -99,22 +98,6 @@ def plain_text(score:TextScore) -> str:
     "The text with brackets around words above the threshold."
     def mark(w): return f'[{printable(w.text)} {w.error_prob:.2f}]' if w.error_prob>score.threshold else printable(w.text)
     return marked_text(score, mark, _one_line)
-
-# %% ../../../nbs/lab/scoring/05_words.ipynb #dcd3e748
-@patch
-def __str__(self:TextScore):
-    colours = sys.stdout.isatty() and 'NO_COLOR' not in os.environ
-    text = terminal_text(self) if colours else plain_text(self)
-    return f'{_figure(self.mean):>8}  {text}'
-
-@patch
-def __repr__(self:TextScore): return str(self)
-@patch
-def _repr_html_(self:TextScore): return f'<div>{html_text(self)}</div>'
-
-# %% ../../../nbs/lab/scoring/05_words.ipynb #faf2e16e
-@patch
-def html_cells(self:TextScore): return f'<td>{_figure(self.mean)}</td><td style="text-align:left">{html_text(self)}</td>'
 
 # %% ../../../nbs/lab/scoring/05_words.ipynb #8f6d2b22
 def _number(x): return round(x, 4) if math.isfinite(x) else None
