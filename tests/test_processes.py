@@ -168,11 +168,12 @@ def test_refused(tmp):
     assert rc!=0 and 'cannot be divided among 2 processes' in err and not (tmp/'refused').exists()
 
 def test_accelerate_on_a_cpu(tmp):
-    "`accelerate launch --cpu` starts one process, whatever the number: the run says so and goes on alone."
+    "`accelerate launch --cpu` starts one process, whatever the number: torchrun begins the program anew in as many as were asked for."
     (tmp/'pair.py').write_text(job('pair').replace('steps=30', 'steps=2'))
     p = subprocess.run([sys.executable,'-m','accelerate.commands.launch','--cpu','--num_processes','2','pair.py'], cwd=tmp, env=env(tmp), capture_output=True, text=True, timeout=300)
-    assert p.returncode==0 and 'has started one process alone' in p.stdout+p.stderr, p.stderr
-    assert json.loads((tmp/'pair'/'data.json').read_text()).get('processes', 1)==1
+    assert p.returncode==0 and 'torchrun begins this program anew, in 2' in p.stdout+p.stderr, p.stderr
+    assert json.loads((tmp/'pair'/'data.json').read_text())['processes']==2
+    assert sum(l.startswith('corpus') or 'corpus:' in l for l in (p.stdout+p.stderr).splitlines())==1, p.stdout+p.stderr # one of them speaks
 
 broken = '''
 from fastai.callback.core import Callback
