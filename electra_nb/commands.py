@@ -21,8 +21,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 # %% ../nbs/calls/01_commands.ipynb #3cc2bb12
-def described(f:Callable, docs:dict={}, titles:dict={}) -> dict: # options in groups: name -> (group, type, comment); group -> heading
-    "What the help of a function says: a line about it, and options, rows of heading, name, type and meaning."
+def described(
+    f:Callable, # a function with docments
+    docs:dict={}, # options that stand in groups: name -> (group, type, comment)
+    titles:dict={}, # group -> heading in the help
+) -> dict: # about: a line; options: rows of heading, name, type and meaning
+    "What the help of a function says."
     def text(v): return v.docment+(f' [default: {v.default}]' if v.default not in (None,False) else '')
     def kind(anno): return getattr(anno, '__name__', 'str')
     params = {k:v for k,v in docments(f, full=True, returns=False).items() if k not in docs and k!='options' and v.anno is not list}
@@ -47,7 +51,11 @@ def _add(group, name, kind, text):
     else: group.add_argument(f'--{name}', type=_read.get(kind, str), default=None, metavar=kind, help=text)
 
 # %% ../nbs/calls/01_commands.ipynb #b6b0b9a6
-def make_parser(name:str, about:str, options:list) -> argparse.ArgumentParser: # of the command; as of `described`
+def make_parser(
+    name:str, # of the command
+    about:str, # as of `described`
+    options:list, # as of `described`
+) -> argparse.ArgumentParser:
     "A parser for a function."
     p = argparse.ArgumentParser(name, description=about, allow_abbrev=False)
     p.add_argument('--version', action='version', version=__version__)
@@ -60,7 +68,9 @@ def make_parser(name:str, about:str, options:list) -> argparse.ArgumentParser: #
 
 # %% ../nbs/calls/01_commands.ipynb #8a4d50e8
 @contextmanager
-def exit_codes(prog:str): # name of the command
+def exit_codes(
+    prog:str, # name of the command
+):
     "Turn errors into exit codes."
     def stop(code, e):
         print(printable(f'{prog}: {e}'), file=sys.stderr)
@@ -110,7 +120,9 @@ class Command:
 
     def parser(self): return make_parser(self.name, **self.described())
 
-    def __call__(self, argv:list=None): # arguments; None: those of the process
+    def __call__(self,
+        argv:list=None, # arguments; None: those of the process
+    ):
         "Parse, run, and turn errors into exit codes."
         argv,parser = sys.argv[1:] if argv is None else argv,self.parser()
         args,rest = parser.parse_known_args(argv)
@@ -139,7 +151,9 @@ def current_help() -> dict: # command -> as of `described`
     return {name:import_module(f'electra_nb.{module}').cli.described() for name,module in modules.items()}
 
 # %% ../nbs/calls/01_commands.ipynb #e3d42ddd
-def entry(name:str) -> Callable: # of the command
+def entry(
+    name:str, # of the command
+) -> Callable: # without arguments: those of the process
     "A command that imports its module when it is called."
     def run(argv=None):
         asked = sys.argv[1:] if argv is None else argv

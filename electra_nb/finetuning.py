@@ -7,6 +7,7 @@ __all__ = ['cli', 'load_data', 'study_identity', 'setting_docs', 'call_settings'
 
 # %% ../nbs/calls/02_finetuning.ipynb #c4a355a4
 import json, os
+from collections.abc import Iterable
 from dataclasses import is_dataclass, replace
 from .commands import Command
 from .core.messages import logger
@@ -34,7 +35,7 @@ from .training.device import pick_device, bf16_hint
 from .training.folder import folder_name
 from .training.optim import OptimConfig
 from pathlib import Path
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from types import SimpleNamespace
 
 # %% ../nbs/calls/02_finetuning.ipynb #ead543c9
@@ -48,8 +49,15 @@ def _check_splits(data):
     return data
 
 # %% ../nbs/calls/02_finetuning.ipynb #8231a8ae
-def load_data(names=None, data=None, glue_dir:str=None, first:bool=False, model:str='', **own) -> list: # `TaskData`, in training's order
-    "The rows of tasks by name, or your own with options as for `own_data`; `first` adds tasks that may come before others."
+def load_data(
+    names=None, # tasks that are known by name (`glue.kinds`), as for `parse_tasks`
+    data=None, # your own rows, as for `own_data`
+    glue_dir:str=None, # folder of the tasks' folders; None: the hub
+    first:bool=False, # add the tasks that may come before others
+    model:str='', # whose unread docstrings the built-in tasks take
+    **own, # `dev`, `test`, `text`, `label`, `regression`, `valid`, `group`, `metric`, `name` of `own_data`
+) -> list: # `TaskData`, in the order of training
+    "The rows of all tasks of a call."
     if names is not None and data is not None: raise ValueError("pass tasks= for GLUE or data= for your own rows, not both")
     if data is not None: return [own_data(data, **own)]
     idle = [k for k,v in own.items() if v is not None]
@@ -65,8 +73,16 @@ def load_data(names=None, data=None, glue_dir:str=None, first:bool=False, model:
     return [_check_splits(load_task(n, glue_dir, files.get(n, {}))) for n in order]
 
 # %% ../nbs/calls/02_finetuning.ipynb #5a3fa2b7
-def study_identity(source:str, electra:PreTrainedModel, tok, recipe:dict, mnli_first:bool=False, together=(), first=None) -> dict:
-    "What makes a study this study; `together` are names of tasks with a common encoder, `first` is what each encoder learns first."
+def study_identity(
+    source:str, # as for `load_encoder`
+    electra:PreTrainedModel, # the encoder there
+    tok:PreTrainedTokenizerFast, # its tokenizer
+    recipe:dict, # settings of all kinds at hand
+    mnli_first:bool=False,
+    together:Iterable=(), # names of tasks with a common encoder
+    first=None, # `TaskData` of what each encoder learns first
+) -> dict: # content of study.json
+    "What makes a study this study."
     inner = {'checkpoints',*(o.encoder for o in objectives.values())}
     parts = [p for p in Path(os.path.abspath(source)).parts if p not in inner]
     name = '-'.join(parts[-2:]) if parts[-1].startswith('step_') else parts[-1] # a checkpoint with its run
@@ -109,8 +125,11 @@ def _usual(shape): return {k:v for name in reversed(kinds) for k,v in flat_setti
 _docs = with_values(setting_docs(), {size:_usual(_shape(*o)) for size,o in _shapes.items()})
 
 # %% ../nbs/calls/02_finetuning.ipynb #282e7c38
-def call_settings(shape:PreTrainedConfig, options:dict) -> tuple: # `FinetuneConfig` without a kind's part; key of `kinds` -> that part
-    "The settings of a call, from those that were given by name; unknown names and impossible values are refused."
+def call_settings(
+    shape:PreTrainedConfig, # of the encoder
+    options:dict, # settings that were given, by name
+) -> tuple: # `FinetuneConfig` without a kind's part; key of `kinds` -> that part
+    "The settings of a call; unknown names and impossible values are refused."
     check_settings(options, kinds)
     def of(name): return [*setting_names(FinetuneConfig),*setting_names(kinds[name].settings)]
     by_kind = {name:finetune_config(shape, name, **{k:v for k,v in options.items() if k in of(name)}) for name in kinds}

@@ -17,7 +17,10 @@ from .training.device import pick_device
 from pathlib import Path
 
 # %% ../nbs/calls/04_predicting.ipynb #830cb2c0
-def one_row_each(found:pd.DataFrame, n:int) -> pd.DataFrame: # from `answer`; rows that were asked for -> (n, …)
+def one_row_each(
+    found:pd.DataFrame, # from `answer`
+    n:int, # rows that were asked for
+) -> pd.DataFrame: # (n, …)
     "Answers as one row for each text."
     if 'sentence' in found:
         parts = found.drop(columns='sentence')

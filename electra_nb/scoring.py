@@ -23,7 +23,10 @@ from tqdm import tqdm
 # %% ../nbs/calls/03_scoring.ipynb #c2633754
 usual = dict(discriminator=.5, generator=2/3, energy=2/3) # way to score -> error probability above which a word is marked
 
-def check_request(show:str, threshold:float=None) -> None: # as in `score`
+def check_request(
+    show:str, # 'words': in the order of the texts; 'rank': the likeliest texts first; 'choose': the best of several candidates
+    threshold:float=None, # as in `score`
+) -> None:
     "Refuse what cannot be done."
     if show not in ('words','rank','choose'): raise ValueError(f"show={show!r} is unknown: choose 'words', 'rank' or 'choose'")
     if threshold is None: return
@@ -32,8 +35,12 @@ def check_request(show:str, threshold:float=None) -> None: # as in `score`
     if show=='choose': raise ValueError("threshold would have no effect on show='choose', which marks no words")
 
 # %% ../nbs/calls/03_scoring.ipynb #d552ba07
-def score_rows(scorer:Scorer, rows:Iterable, threshold:float=.5) -> Iterator: # strings or lists of candidates -> `TextScore` or `Choice`
-    "Score rows as they come, in the same order; words of an error probability above the threshold are marked."
+def score_rows(
+    scorer:Scorer,
+    rows:Iterable, # strings, or lists of candidates
+    threshold:float=.5, # words of more error_prob are marked
+) -> Iterator: # `TextScore`, or `Choice` for candidates
+    "Score rows as they come, in the same order."
     total = len(rows) if hasattr(rows, '__len__') else None
     with tqdm(desc='scoring', total=total, unit='text', delay=2, leave=False, disable=quiet()) as bar:
         for group in chunked(rows, 64 if scorer.by=='generator' else 1024):
@@ -43,7 +50,10 @@ def score_rows(scorer:Scorer, rows:Iterable, threshold:float=.5) -> Iterator: # 
             bar.update(len(group))
 
 # %% ../nbs/calls/03_scoring.ipynb #d4b67a4a
-def check_file(out:str, texts='-') -> None: # as in `score`
+def check_file(
+    out:str, # as in `score`
+    texts='-', # likewise
+) -> None:
     "Refuse a file that cannot be written, before any work."
     if out in (None,'-'): return
     path = Path(out).expanduser()
@@ -52,7 +62,10 @@ def check_file(out:str, texts='-') -> None: # as in `score`
     if path.is_dir(): raise ValueError(f"out={str(out)!r} is a folder: name a file")
     if not path.parent.is_dir(): raise FileNotFoundError(f"out={str(out)!r}: there is no folder {path.parent}")
 
-def write_lines(results:Iterable, out:str) -> None: # `TextScore` or `Choice`; file, or '-' for the standard output
+def write_lines(
+    results:Iterable, # `TextScore` or `Choice`
+    out:str, # file, or '-' for the standard output
+) -> None:
     "Write results as lines of JSON."
     lines = (json.dumps(r.as_dict())+'\n' for r in results)
     if out=='-':

@@ -52,8 +52,12 @@ def read_tabs(path:Path) -> Table:
     return read_file(path, '.tsv') if tabs and not _are_words(lines) else read_conll(path)
 
 # %% ../../nbs/lab/03_kinds.ipynb #0cc97327
-def tagged_table(table:Table, text=None, label=None) -> Table: # names of the columns of words and tags, if they were given
-    "The sentences of a table; None: it has no words with tags."
+def tagged_table(
+    table:Table,
+    text=None, # column of words, if it was named
+    label=None, # column of tags, if it was named
+) -> Table: # a row a sentence; None: it has no words with tags
+    "The sentences of a table."
     names = as_names(text)
     return as_sentences(table, names[0] if len(names)==1 else None, None if label is None else str(label))
 
@@ -78,8 +82,16 @@ def asking_columns(table:Table, task:Task) -> list:
     return [] if 'qas' in table.columns else list(question_columns(table).values())
 
 # %% ../../nbs/lab/03_kinds.ipynb #968be1c4
-def question_task(train:Table, dev:Table=None, test:Table=None, valid=None, metric=None, name=None, **others) -> TaskData: # as of `own_data`
-    "Make a task of questions; without `dev`, a share of the contexts is held out."
+def question_task(
+    train:Table, # questions to train on
+    dev:Table=None, # questions to score; None: a share of the contexts of `train`
+    test:Table=None, # more questions to score; they choose nothing
+    valid:float=None, # share of the contexts held out where there is no dev; None: 0.1
+    metric:str=None, # the score of the task: 'exact_match' or 'f1'; None: 'exact_match'
+    name:str=None, # for tables; None: that of the file
+    **others, # `text`, `label`, `regression` and `group`, which have no meaning here
+) -> TaskData:
+    "Make a task of questions."
     refuse_idle('questions with answers in a context', others)
     check_valid(valid, dev)
     metrics,splits = score_first(metric, squad1.metrics, 'questions'),{s:Split('', '') for s in ('train','dev')}

@@ -48,7 +48,11 @@ def took(f, clock=time.process_time):
     f()
     return clock()-start
 
-def interleave(variants:dict, rounds:int=5, clock=time.process_time) -> dict: # functions by name -> seconds of each round by name
+def interleave(
+    variants:dict, # name -> function without arguments
+    rounds:int=5, # how often each runs
+    clock=time.process_time, # gives seconds
+) -> dict: # name -> seconds of each round
     "Run variants in turn, after one round that does not count."
     times = [{k:took(f, clock) for k,f in variants.items()} for _ in range(rounds+1)]
     return {k:[t[k] for t in times[1:]] for k in variants}
@@ -62,7 +66,10 @@ def unsteady(times:dict, reference:str) -> str:
         'this machine is too busy to measure on; try again later or with more rounds')
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #ee3d44c2
-def speedups(times:dict, reference:str) -> pd.DataFrame: # median seconds, times as fast, lowest and highest ratio of a round
+def speedups(
+    times:dict, # from `interleave`
+    reference:str, # name of the variant that the others are compared with
+) -> pd.DataFrame: # median seconds, times as fast, lowest and highest ratio of a round
     "How many times as fast as the reference; seconds alone if it was unsteady."
     times = pd.DataFrame(times)
     table = times.median().to_frame('seconds')

@@ -27,13 +27,22 @@ from torch import Tensor, nn
 from types import SimpleNamespace
 
 # %% ../../../nbs/lab/bench/01_step.ipynb #20d47db0
-def reference_sample(logits:Tensor, probs=None, targets=None) -> Tensor: # (..., v) of the generator; not used; not used -> (...) ids
+def reference_sample(
+    logits:Tensor, # (..., v) of the generator
+    probs=None, # not used
+    targets=None, # not used
+) -> Tensor: # (...) ids
     "Add Gumbel noise from PyTorch's distribution, and take the arg-max."
     gumbel = torch.distributions.Gumbel(torch.zeros((), device=logits.device), 1.)
     return (logits.float()+gumbel.sample(logits.shape)).argmax(-1)
 
 # %% ../../../nbs/lab/bench/01_step.ipynb #31d2dfbc
-def reference_loss(model:RTDModel, xb:tuple, weights:Tensor, cfg:LossConfig) -> Tensor: # `xb`: as the model takes it; (bs, n) 1: slot in use
+def reference_loss(
+    model:RTDModel, # both towers
+    xb:tuple, # ids, lens, n_a, masked ids and masked positions (slots), as the model takes them
+    weights:Tensor, # (bs, n) 1 for slots in use, else 0
+    cfg:LossConfig, # weights of the towers
+) -> Tensor: # 0-dimensional
     "The loss by way of Hugging Face's own forward passes."
     ids,lens,n_a,masked,slots = xb[:5]
     position,used = torch.arange(ids.shape[1], device=ids.device),weights.bool()
@@ -169,8 +178,11 @@ def make_step(v, recipe, tok, rows, run, device='cpu'):
     return Step(recipe, tok, v.loss, v.opt, device)
 
 # %% ../../../nbs/lab/bench/01_step.ipynb #aea6e216
-def losses_and_grads(step:Callable, batch:tuple) -> tuple: # losses of two steps (2,), gradients of the first: one for each parameter
-    "What a step computes, from the same masks and samples for every variant; afterwards the step is spoilt."
+def losses_and_grads(
+    step:Callable, # from `make_step`; afterwards it is spoilt
+    batch:tuple, # ids, lens, n_a, indices of real tokens
+) -> tuple: # losses of two steps (2,), gradients of the first: a list, one for each parameter
+    "What a step computes, from the same masks and samples for every variant."
     params,grads = list(step.model.parameters()),{}
     step.model.sample = lambda logits, probs, targets: targets-targets%2
     def keep(p): grads.setdefault(p, p.grad.detach().float().clone())

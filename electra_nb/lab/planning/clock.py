@@ -29,7 +29,10 @@ from pathlib import Path
 from statistics import median
 
 # %% ../../../nbs/lab/planning/02_clock.ipynb #571ef08d
-def step_flops(recipe:Recipe, vocab_size:int=30522) -> int: # floating-point operations
+def step_flops(
+    recipe, # `Recipe`
+    vocab_size:int=30522, # rows of the embedding table
+) -> int: # floating-point operations
     "Matrix products of one update, forward and backward, padding included."
     return recipe.objective.flops(recipe.model, recipe.train.bs, recipe.packing.max_len, vocab_size)
 
@@ -37,7 +40,10 @@ def step_flops(recipe:Recipe, vocab_size:int=30522) -> int: # floating-point ope
 class StepClock(Callback):
     "Note the time after every few updates, and stop when there are enough notes."
     order = orders['StepClock']
-    def __init__(self, seconds:float, every:int=1): # measure so long, and three times at least; updates between notes
+    def __init__(self,
+        seconds:float, # measure so long, and three times at least
+        every:int=1, # updates between notes
+    ):
         self.seconds,self.every = seconds,every
         self.n,self.notes = 0,[] # updates; times
     def after_step(self):
@@ -51,7 +57,11 @@ class StepClock(Callback):
     def step(self): return median(b-a for a,b in zip(self.notes[1:], self.notes[2:]))/self.every
 
 # %% ../../../nbs/lab/planning/02_clock.ipynb #5d2acee5
-def timed_recipe(recipe:Recipe, text:Prepared, device:str) -> Recipe: # on a CPU, with as many rows as can be timed quickly
+def timed_recipe(
+    recipe:Recipe,
+    text:Prepared, # the rows that are read
+    device:str, # 'cpu' or 'cuda'
+) -> Recipe: # on a CPU, with as many rows as can be timed quickly
     "A recipe whose steps tell how long those of another take."
     train,n,found = recipe.train,rank_and_world_size()[1],recipe.flat()
     train = replace(train, compile=bool(train.compile), eval_every=10**6, eval_batches=2)
@@ -86,8 +96,14 @@ def measure_step(learn, recipe, timed, seconds, cbs) -> StepTime:
     return StepTime((clock.step-update)*bs/rows+update, evaluation, memory, checkpoint_bytes(learn.model), rows)
 
 # %% ../../../nbs/lab/planning/02_clock.ipynb #81b5aab4
-def time_step(recipe:Recipe, text:Prepared, device:str, seconds:float=2., cbs:list=()) -> StepTime:
-    "What an update on rows of a text takes on this machine, measured for so many seconds, with more callbacks."
+def time_step(
+    recipe:Recipe,
+    text:Prepared, # the rows that are read
+    device:str, # 'cpu' or 'cuda'
+    seconds:float=2., # measure so long, once it runs
+    cbs:list=(), # more callbacks for the steps
+) -> StepTime:
+    "What an update takes on this machine."
     timed,threads = timed_recipe(recipe, text, device),torch.get_num_threads()
     if timed.train.threads: torch.set_num_threads(timed.train.threads)
     try:
@@ -96,17 +112,30 @@ def time_step(recipe:Recipe, text:Prepared, device:str, seconds:float=2., cbs:li
     finally: torch.set_num_threads(threads)
 
 # %% ../../../nbs/lab/planning/02_clock.ipynb #a243744c
-def n_eval_batches(train:TrainConfig, n_rows:float) -> int: # at least 1
-    "Batches in an evaluation, of the rows that are held out."
+def n_eval_batches(
+    train:TrainConfig, # `bs`, `accumulate` and `eval_batches` matter
+    n_rows:float, # rows held out
+) -> int: # at least 1
+    "Batches in an evaluation."
     return max(1, min(train.eval_batches, math.ceil(n_rows/(train.bs//train.accumulate))))
 
-def train_seconds(train:TrainConfig, took:StepTime, n_eval:int) -> float:
-    "How long a training takes, with evaluations of so many batches."
+def train_seconds(
+    train:TrainConfig,
+    took:StepTime, # from `time_step`
+    n_eval:int, # batches in an evaluation
+) -> float: # seconds
+    "How long a training takes, evaluations included."
     return train.steps*took.step+math.ceil(train.steps/eval_interval(train))*n_eval*took.evaluation
 
 # %% ../../../nbs/lab/planning/02_clock.ipynb #3871fb7d
-def fit_hours(recipe:Recipe, hours:float, took:StepTime, n_eval:int, given:dict={}) -> Recipe:
-    "Fit the steps into some hours: a warmup of at most a tenth, and twenty evaluations, unless others are given."
+def fit_hours(
+    recipe:Recipe,
+    hours:float, # that there are
+    took:StepTime, # from `time_step`
+    n_eval:int, # batches in an evaluation
+    given:dict={}, # settings that were asked for, which stay
+) -> Recipe: # with other steps, and a warmup and evaluations that suit them
+    "Fit a recipe into some hours: a warmup of at most a tenth, and twenty evaluations."
     every,each = given.get('eval_every'),n_eval*took.evaluation # `each`: seconds of one evaluation
     if every: steps = steps_for(hours, took.step+each/every)
     else: steps = steps_for(max(hours/2, hours-21*each/3600), took.step) # `eval_interval` rounds down, so there may be 21
@@ -115,8 +144,15 @@ def fit_hours(recipe:Recipe, hours:float, took:StepTime, n_eval:int, given:dict=
     return change(recipe, steps=steps, **changes)
 
 # %% ../../../nbs/lab/planning/02_clock.ipynb #5f1d3816
-def fit_deadline(recipe:Recipe, given:dict, text:Prepared, device:str, out:Path, began:float) -> Recipe:
-    "The recipe with the steps that fit into its hours, which count from `began`; `given` settings stay, and so does the plan of a run folder."
+def fit_deadline(
+    recipe:Recipe, # with `hours`
+    given:dict, # settings that were asked for
+    text:Prepared,
+    device:str, # 'cpu' or 'cuda'
+    out:Path, # run folder
+    began:float, # `time.perf_counter()` when the hours began to count
+) -> Recipe:
+    "The recipe with the steps that fit into its hours."
     there = read_json(out/'recipe.json', ('recipe',))['recipe'] if (out/'recipe.json').exists() else {}
     kept = [k for k in ('steps','warmup','eval_every') if given.get(k) is None]
     if there.get('hours')==recipe.train.hours: return change(recipe, **{k:there[k] for k in kept})

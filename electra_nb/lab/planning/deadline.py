@@ -13,15 +13,21 @@ from fastai.callback.core import Callback
 from time import perf_counter
 
 # %% ../../../nbs/lab/planning/01_deadline.ipynb #0ac4819a
-def steps_for(hours:float, seconds:float, reserve:float=.03) -> int: # 1 at least
-    "Whole updates of so many seconds that fit into some hours, of which a share is held back."
+def steps_for(
+    hours:float, # that there are
+    seconds:float, # an update takes
+    reserve:float=.03, # share of the time that is held back
+) -> int: # 1 at least
+    "Whole updates that fit into some hours."
     return max(1, int(hours*3600*(1-reserve)/seconds))
 
 # %% ../../../nbs/lab/planning/01_deadline.ipynb #296e13d5
 class Deadline(Callback):
     "Plan the last step anew after each evaluation."
     order = orders['Deadline']
-    def __init__(self, hours:float=None): # for the run, in all its sessions; None: no end
+    def __init__(self,
+        hours:float=None, # for the run, in all its sessions; None: only count the seconds
+    ):
         self.hours,self.mark = hours,None # seconds and step at which the first `fit` of this session began
 
     def before_fit(self): self.mark = self.mark or (self.learn.save_steps.seconds(),self.learn.steps.done)
@@ -45,12 +51,16 @@ def end_time(seconds:float) -> datetime:
     return datetime.now()+timedelta(seconds=min(seconds, 1e11))
 
 # %% ../../../nbs/lab/planning/01_deadline.ipynb #8d583b4c
-def too_often(times:float) -> str: # empty up to 1,000 times
+def too_often(
+    times:float, # that a run will read the text
+) -> str: # a sentence; empty up to 1,000 times
     "Say that a run will read its text very often."
     if times<=1000: return ''
     return f"the run will read the text {times:,.0f} times. If that is too often, stop it, and pass fewer steps= or hours=, or more text"
 
-def too_long(seconds:float) -> str: # empty up to two days
+def too_long(
+    seconds:float, # that a run will take
+) -> str: # a sentence; empty up to two days
     "Say when a run ends, if that is far away."
     if seconds<=2*86400: return ''
     return (f"the run will end about {end_time(seconds):%Y-%m-%d %H:%M}, in {duration(seconds)}. "
@@ -60,7 +70,11 @@ def too_long(seconds:float) -> str: # empty up to two days
 class SayProgress(Callback):
     "Say how often the text will be read and when the run ends, if that is much, and how far it is where no bar is drawn."
     order = orders['SayProgress']
-    def __init__(self, n_read:float, every:int, ends:bool=False): # passes over the text in all; does the run have a deadline?
+    def __init__(self,
+        n_read:float, # passes over the text in all
+        every:int, # steps between two looks at the clock
+        ends:bool=False, # does the run have a deadline?
+    ):
         self.n_read,self.every = n_read,every # steps between two looks at the clock
         self.decided = ends # has been looked at whether it is too long?
         self.said,self.start = perf_counter(),None # time of the last line; time and step from which is measured

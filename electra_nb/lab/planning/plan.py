@@ -49,8 +49,14 @@ class RunEstimate(InWords):
     notes:tuple=() # sentences
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #e1e8c0ae
-def run_notes(recipe:Recipe, took:StepTime, n_rows:float, cut_off:float, device:str) -> tuple: # sentences
-    "What must be said in words of a text of so many rows, of which a share gets into none."
+def run_notes(
+    recipe:Recipe,
+    took:StepTime, # from `time_step`
+    n_rows:float, # of the text
+    cut_off:float, # share of the text that gets into no row
+    device:str, # 'cpu' or 'cuda'
+) -> tuple: # sentences
+    "What must be said in words."
     train,hint = recipe.train,bf16_hint(recipe.train.precision, device, recipe.model.hidden_size)
     times,warmup = train.steps*train.bs/n_rows,recipe.optim.warmup
     notes = [(cut_off>.01, f'{cut_off:.0%} of the text is cut off, ends of lines that do not fit into a row: carry_overflow=True keeps it.'),
@@ -65,8 +71,14 @@ def run_notes(recipe:Recipe, took:StepTime, n_rows:float, cut_off:float, device:
 # %% ../../../nbs/lab/planning/03_plan.ipynb #3a4dd367
 Beginning = namedtuple('Beginning', 'text more seconds') # `Prepared`; how many times as long the corpus is; time to prepare all of it
 
-def prepare_beginning(corpus:Corpus, recipe:Recipe, tokenizer, folder:str, n_chars:int=3_000_000) -> Beginning:
-    "Tokenizer and rows of the beginning of a corpus, so many characters at least, with the rows in a folder."
+def prepare_beginning(
+    corpus:Corpus,
+    recipe:Recipe,
+    tokenizer, # as in `pretrain`
+    folder:str, # for the rows
+    n_chars:int=3_000_000, # that are looked at, at least
+) -> Beginning:
+    "Tokenizer and rows of the beginning of a corpus."
     n_chars = max(n_chars, 10*recipe.train.bs*recipe.packing.max_len)
     docs,more,start = sample_texts(corpus, n_chars),1.,time.perf_counter()
     if sum(map(len, docs))>=n_chars:
@@ -103,8 +115,16 @@ def estimate_run(size:str, recipe:Recipe, name:str, start:Beginning, took:StepTi
     return RunEstimate(train.steps, took.step, seconds/3600, times, flops, table, notes)
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #af969d10
-def look_ahead(size, recipe, corpus, tokenizer, device, given, folder) -> tuple: # `RunEstimate`, `Prepared`
-    "Prepare the beginning of a corpus in a folder and time a step."
+def look_ahead(
+    size:str, # of the recipe
+    recipe:Recipe,
+    corpus:Corpus,
+    tokenizer, # as in `pretrain`
+    device:str, # 'cpu' or 'cuda'
+    given:dict, # settings that were asked for
+    folder:str, # for the rows
+) -> tuple: # `RunEstimate`, `Prepared`
+    "Prepare the beginning of a corpus and time a step."
     start = prepare_beginning(corpus, recipe, tokenizer, folder)
     took = time_step(recipe, start.text, device)
     return estimate_run(size, recipe, corpus.name, start, took, device, given),start.text
@@ -135,8 +155,15 @@ def plan(
     return replace(est, table={**est.table, 'new words':words}) if words else est
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #9864f3e5
-def dry_run_of(size:str, recipe:Recipe, found:Corpus, tokenizer, device:str, given:dict={}) -> Learner:
-    "Report on a run without starting it; `given` are the settings that were asked for."
+def dry_run_of(
+    size:str, # key of `recipes`
+    recipe:Recipe,
+    found:Corpus,
+    tokenizer, # as in `pretrain`
+    device:str, # 'cpu' or 'cuda'
+    given:dict={}, # settings that were asked for
+) -> Learner:
+    "Report on a run without starting it."
     with tempfile.TemporaryDirectory() as tmp:
         est,text = look_ahead(size, recipe, found, tokenizer, device, given, tmp)
         learn = build_learner(change(recipe, eval_every=3, eval_batches=1), text, device)

@@ -51,8 +51,11 @@ def result_rows(run:RunFolder) -> list: # label, value, meaning
     return [(label, f'{v[key]:.4f}', means.get(key, '')) for label,key in run.objective.headline_metrics.items() if key in v]
 
 # %% ../../../nbs/lab/reports/07_card.ipynb #bc5f2f03
-def model_card(folder:str, mask:str='[MASK]') -> str: # Markdown
-    "Describe a run, for the hub and for people; `mask` is the tokenizer's token for a hidden word."
+def model_card(
+    folder:str, # run folder
+    mask:str='[MASK]', # the tokenizer's token for a hidden word
+) -> str: # Markdown
+    "Describe a run, for the hub and for people."
     run = RunFolder(folder)
     return render('card.md', run=run, metadata=card_metadata(run).to_yaml(), encoder=run.objective.encoder, fills=run.objective.mlm_tower,
         vocabulary=f"{run.info['vocabulary']:,}", mask=mask, millions=f'{run.tokens/1e6:,.3g}', took=duration(run.seconds),

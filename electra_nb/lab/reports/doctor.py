@@ -74,7 +74,9 @@ def diagnose(
 class Doctor(Callback):
     "Look at the run after each evaluation but the last."
     order = orders['Doctor']
-    def __init__(self, folder): self.home,self.logged = folder,set() # run folder; names of problems
+    def __init__(self,
+        folder:str, # run folder
+    ): self.home,self.logged = folder,set() # run folder; names of problems
 
     def after_epoch(self):
         if self.learn and self.learn.steps.done==self.learn.steps.last: return

@@ -7,14 +7,18 @@ __all__ = ['parts', 'colours', 'ink', 'faint', 'grid', 'page_style', 'columns', 
 
 # %% ../../../nbs/lab/reports/04_elements.ipynb #7e3035b0
 import jinja2, math, matplotlib, re
+from collections.abc import Callable
 from ...core.figure import chart_style
 from io import StringIO
 from markupsafe import Markup
 from statistics import fmean
 
 # %% ../../../nbs/lab/reports/04_elements.ipynb #c1a30002
-def columns(things, most:int) -> int:
-    "Columns, `most` at most, of rows that are as full as they can be."
+def columns(
+    things, # to be shown
+    most:int, # in a row
+) -> int:
+    "Columns of rows that are as full as they can be."
     n = max(1, len(things))
     return math.ceil(n/math.ceil(n/most))
 
@@ -31,8 +35,11 @@ _env.globals['zip'] = zip
 parts = _env.get_template('parts.html').module # its macros are functions here
 _env.globals['parts'] = parts
 
-def render(name:str, **values) -> str: # HTML, CSS or Markdown
-    "Fill in a template of this name."
+def render(
+    name:str, # of a template
+    **values, # for it
+) -> str: # HTML, CSS or Markdown
+    "Fill in a template."
     return _env.get_template(name).render(values)
 
 # %% ../../../nbs/lab/reports/04_elements.ipynb #4c420218
@@ -41,8 +48,11 @@ ink,faint,grid,*curves = colours
 page_style = {**chart_style(ink, faint, grid, (*curves,faint,ink)), 'axes.grid':True}
 
 # %% ../../../nbs/lab/reports/04_elements.ipynb #e40f0a3c
-def own_ids(text:str, name:str) -> str: # SVG
-    "Put the name of a picture before every id, and wherever one is referred to."
+def own_ids(
+    text:str, # SVG
+    name:str, # of the picture, unique on the page
+) -> str:
+    "Put the name before every id, and wherever one is referred to."
     known = set(re.findall(r'id="([^"]+)"', text))
     def rename(m): return f'{m[1]}{name}-{m[2]}' if m[2] in known else m[0]
     return re.sub(r'(id="|href="#|url\(#)([^")]+)', rename, text)
@@ -50,8 +60,11 @@ def own_ids(text:str, name:str) -> str: # SVG
 # %% ../../../nbs/lab/reports/04_elements.ipynb #a62c2d6d
 _unwanted = r'<metadata>.*?</metadata>|(?<=<svg) (?:width|height)="[^"]*"| (?:width|height)="[\d.]+pt"'
 
-def svg(draw, name:str) -> Markup:
-    "What `draw()` returns, a matplotlib figure, as SVG for the page; the name sets its ids apart from those of other pictures."
+def svg(
+    draw:Callable, # called without arguments; returns a matplotlib figure
+    name:str, # sets the ids of this picture apart from those of the others
+) -> Markup:
+    "A figure as SVG for the page, in the colours of the page."
     with matplotlib.rc_context({**page_style, 'svg.hashsalt':name}):
         out = StringIO()
         draw().savefig(out, format='svg', transparent=True, metadata=dict.fromkeys(('Date','Creator','Format','Type')))
@@ -62,7 +75,10 @@ def svg(draw, name:str) -> Markup:
     return Markup(own_ids(text, name))
 
 # %% ../../../nbs/lab/reports/04_elements.ipynb #5e1eba6b
-def thin(points:list, n:int=300) -> list: # (x, y), n of them at most
+def thin(
+    points:list, # (x, y)
+    n:int=300, # at most so many points
+) -> list: # (x, y)
     "Means over stretches of a long curve."
     k = max(1, math.ceil(len(points)/n))
     stretches = [points[i:i+k] for i in range(0, len(points), k)]

@@ -18,8 +18,10 @@ from IPython.display import HTML, display
 from pathlib import Path
 
 # %% ../../../nbs/lab/reports/09_live.ipynb #cec79237
-def live_table(run:str) -> pd.DataFrame: # a row for each evaluation
-    "The last twenty evaluations of a run folder, in the figures that its objective puts first."
+def live_table(
+    run:str, # run folder
+) -> pd.DataFrame: # a row for each
+    "The evaluations of a run, in the figures that its objective puts first."
     tiles = {'step':'step', **objective_of(run).headline_metrics, **probe_tiles}
     found = [dict(l['valid'], step=l['step']) for l in read_log(Path(run)/'log.jsonl') if l.get('valid')]
     rows = [{label:v.get(key) for label,key in tiles.items()} for v in found[-20:]]

@@ -25,8 +25,14 @@ from pathlib import Path
 # %% ../../../nbs/lab/reports/10_opening.ipynb #d382bd8c
 _alone = 'load a tower alone, by AutoModel.from_pretrained and its folder in that of the run'
 
-def run_rows(info:dict, recipe:Recipe, tok, corpus=None, cache:str=None) -> tuple: # training and validation `Examples`
-    "The rows that a run with this recipe.json has read; corpus and cache as in `pretrain`, without a corpus those in the cache."
+def run_rows(
+    info:dict, # content of recipe.json
+    recipe:Recipe, # the same, as a recipe
+    tok, # tokenizer of the run
+    corpus=None, # as in `pretrain`; None: from the cache
+    cache:str=None, # folder of prepared data; None: as in `pretrain`
+) -> tuple: # training and validation `Examples`
+    "The rows that a run has read."
     path = examples_folder(info['corpus_fingerprint'], tok, recipe.packing, cache)
     if corpus is None and path.exists():
         return (Examples(path, 'train'),Examples(path, 'valid')) if (path/'header.json').exists() else open_stream(path)
@@ -40,7 +46,10 @@ def run_rows(info:dict, recipe:Recipe, tok, corpus=None, cache:str=None) -> tupl
     raise ValueError(f"corpus={str(corpus)[:60]!r} is another text than that of the run ({info['corpus']}): pass the same, unchanged")
 
 # %% ../../../nbs/lab/reports/10_opening.ipynb #2a692b79
-def newest_weights(folder:Path, objective) -> Path: # with a folder for each tower
+def newest_weights(
+    folder:Path, # run folder
+    objective, # of the run
+) -> tuple: # folder with a folder for each tower; updates and batches done, None where no checkpoint tells
     "Where the weights of the latest step are."
     start = newest_checkpoint(folder/'checkpoints')
     if start is not None: return start

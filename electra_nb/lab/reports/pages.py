@@ -7,6 +7,7 @@ __all__ = ['throughput', 'learning_rate', 'panel_figure', 'charts', 'run_page', 
 
 # %% ../../../nbs/lab/reports/06_pages.ipynb #3f61f581
 import re
+from collections.abc import Callable
 from datetime import date
 from ...core.files import atomic_file
 from ...core.messages import duration, logger
@@ -55,7 +56,10 @@ def run_page(folder:str) -> str: # HTML
         code=render('go_on.txt', run=run, changed=changed), today=date.today(), **sample_values(run))
 
 # %% ../../../nbs/lab/reports/06_pages.ipynb #51b40c50
-def save_run_report(folder:str, page=run_page) -> None:
-    "Write the page of a folder as its `report.html`; a report that cannot be written is no reason to fail."
+def save_run_report(
+    folder:str, # run folder
+    page:Callable=run_page, # takes the folder, gives HTML
+) -> None:
+    "Write `report.html`; a report that cannot be written is no reason to fail."
     try: atomic_file(Path(folder)/'report.html', page(folder))
     except Exception as e: logger.warning(f'report.html could not be written ({type(e).__name__}: {e}); electra_report writes it again')

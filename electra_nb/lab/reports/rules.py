@@ -124,7 +124,10 @@ def _frozen(run, v):
         if norms and max(norms)<1e-12: return f"the gradient of the {name} is 0"
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #ca3a06ca
-def same_weights(a:Path, b:Path) -> bool: # folders of a tower; False also if there are no weights to compare, or damaged ones
+def same_weights(
+    a:Path, # folder of a tower
+    b:Path, # folder of the same tower, at another step
+) -> bool: # False also if there are none to compare, or damaged ones
     "Are all weights but the embeddings equal?"
     try:
         with safe_open(a/'model.safetensors', 'pt') as old, safe_open(b/'model.safetensors', 'pt') as new:
@@ -167,8 +170,11 @@ def _seen_before(run, v):
     if seen>.25: return f"{seen:.0%} of the spans of 16 tokens in the held-out text are in the training text, too, so the figures flatter"
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #db95b609
-def stretch_means(run:RunFolder, values:list) -> list: # floats
-    "Means over stretches of the training, of 40,000 tokens and three lines at least; `values` has one for each line of `run.train`."
+def stretch_means(
+    run:RunFolder,
+    values:list, # one for each line of `run.train`
+) -> list: # floats
+    "Means over stretches of the training."
     between = run.settings['bs']*run.settings['max_len']*run.settings['log_every'] # tokens
     n = max(3, math.ceil(40_000/between))
     return [fmean(values[i:i+n]) for i in range(0, len(values)-n+1, n)]
@@ -197,8 +203,11 @@ def warmup_steps(run:RunFolder) -> float:
     warmup = run.settings['warmup']
     return warmup if warmup>=1 else warmup*run.steps
 
-def needed_tokens(run:RunFolder, steps:int=0) -> float:
-    "How much a healthy run reads until it has learned something for certain, if so many updates have been made."
+def needed_tokens(
+    run:RunFolder,
+    steps:int=0, # updates that have been made
+) -> float:
+    "How much a healthy run reads until it has learned something for certain."
     if run.settings['init']!='local': return 5e7
     early = run.settings['lexical_start'] and run.settings['objective']=='electra' and steps>=600
     return 3.5e5 if early else 1e6
@@ -296,8 +305,11 @@ def _only_copies(run, v):
         f"of the cases (copying: {right:.1%}), and {where}")
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #c081deb9
-def above_floor(run:RunFolder, loss:str) -> list: # floats, one for each line of `run.train`; negative below the floor
-    "A loss of the step counted from its floor, or from 0 if it has none."
+def above_floor(
+    run:RunFolder,
+    loss:str, # key of a loss of the step
+) -> list: # floats, one for each line of `run.train`; negative below the floor
+    "A loss counted from its floor, or from 0 if it has none."
     panels = [p.curves for p in run.objective.panels if any((c.key,c.kind)==(loss,'train') for c in p.curves)]
     key = next((c.key for curves in panels for c in curves if c.kind=='floor'), None)
     points = [(v['step'],v[key]) for v in run.valid if key in v] or [(0,0.)]

@@ -107,8 +107,11 @@ def epochs(self:RunFolder) -> float:
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #f8a79442
 @patch
-def steps_of(self:RunFolder, tower:str, step:int=None) -> int:
-    "How many of the updates up to a step of the log, or to its last, have trained a tower."
+def steps_of(self:RunFolder,
+    tower:str, # its name
+    step:int=None, # of the log; None: the last one
+) -> int:
+    "How many of the updates up to a step have trained a tower."
     step = self.step if step is None else step
     ends = [(l['step'],l['of']) for l in self.lines if 'of' in l]
     if self.objective.steps_of: return self.objective.steps_of(tower, step, [*ends,(math.inf,self.steps)])
@@ -179,8 +182,11 @@ def metric_words(run:RunFolder) -> dict: # metric of the last evaluation -> word
     return {k:known.get(k, k.replace('_', ' ')) for k in run.metrics if k!='step'}
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #ee07c555
-def newest_folder(*names:str, command:str) -> Path:
-    "The folder in `runs/` that was begun last, of those that have one of these files; without one, say how to call a command."
+def newest_folder(
+    *names:str, # files that such a folder has, at least one of them
+    command:str, # for the message
+) -> Path:
+    "The folder in `runs/` that was begun last."
     found = [p for name in names for p in Path('runs').glob(f'*/{name}')]
     if found: return max(found, key=lambda p: p.stat().st_mtime).parent
     raise FileNotFoundError(f"there is no runs/ here: name a folder, such as {command} path/to/run")

@@ -22,7 +22,9 @@ def _ordinary(text, special):
     kept = [j for j,word in enumerate(text[0][1]) if word not in special][:48]
     return [[name,[words[j] for j in kept],[kinds[j] for j in kept]] for name,words,kinds in text]
 
-def sample_line(learn) -> list: # for each of two texts: rows for `TokenView`
+def sample_line(
+    learn, # `Learner` with an objective
+) -> list: # for each of two texts: rows for `TokenView`
     "Corrupt two held-out texts with the generator of this moment."
     examples,tok = learn.dls.valid.examples,learn.mask_tokens.tok
     at = sorted({0,len(examples)//2})
@@ -35,7 +37,9 @@ def sample_line(learn) -> list: # for each of two texts: rows for `TokenView`
 class KeepSamples(Callback):
     "Write samples of the generator to `samples.jsonl`, at the beginning and after each evaluation."
     order = orders['KeepSamples']
-    def __init__(self, home): self.path = Path(home)/'samples.jsonl' # in the run folder
+    def __init__(self,
+        home:str, # run folder
+    ): self.path = Path(home)/'samples.jsonl' # in the run folder
 
     def before_fit(self):
         trim_log(self.path, self.learn.steps.done)
@@ -53,8 +57,11 @@ class KeepSamples(Callback):
         with explain_oserror(self.path), open(self.path, 'a') as f: f.write(line+'\n')
 
 # %% ../../../nbs/lab/reports/05_samples.ipynb #564b2885
-def read_samples(run:RunFolder, n:int=6) -> list: # lines of samples.jsonl
-    "The samples of n evaluations at most, evenly spread."
+def read_samples(
+    run:RunFolder,
+    n:int=6, # evaluations at most, evenly spread
+) -> list: # lines of samples.jsonl
+    "Some of the samples of a run."
     def three(x): return isinstance(x, list) and len(x)==3 # an objective may show a text in another form
     def whole(texts): return isinstance(texts, list) and all(three(text) and all(map(three, text)) for text in texts)
     lines = [l for l in read_log(run.path/'samples.jsonl') if l.get('texts') and whole(l['texts'])]
@@ -62,16 +69,22 @@ def read_samples(run:RunFolder, n:int=6) -> list: # lines of samples.jsonl
     return [lines[i] for i in at]
 
 # %% ../../../nbs/lab/reports/05_samples.ipynb #08c2d8f1
-def sample_rows(lines:list, i:int, hides:bool=True) -> list: # name, words, kinds
-    "The text number i in lines of samples.jsonl, its gaps if the generator saw some, and what took their places, step by step."
+def sample_rows(
+    lines:list, # of samples.jsonl
+    i:int, # which of the texts
+    hides:bool=True, # whether the generator saw gaps
+) -> list: # name, words, kinds
+    "A text, its gaps if there are some, and what took their places, step by step."
     original,(_,masked,kinds),_ = lines[0]['texts'][i]
     gaps = [word if kind is None else '_____' for word,kind in zip(masked, kinds)]
     steps = [(f"step {line['step']:,}",*line['texts'][i][2][1:]) for line in lines]
     return [original,*[('with gaps',gaps,kinds)]*hides,*steps]
 
 # %% ../../../nbs/lab/reports/05_samples.ipynb #c1a30021
-def best_example(lines:list) -> dict: # found, original, before, after; empty if no whole word was found
-    "A word of the last samples that was found, with ten tokens before and after it."
+def best_example(
+    lines:list, # of samples.jsonl
+) -> dict: # found, original, before, after; empty if no whole word was found
+    "A word of the last samples that was found, in its sentence."
     def is_word(words, j): return words[j].isalpha() and not ''.join(words[j+1:j+2]).startswith('##')
     hits = []
     for original,_,(_,words,kinds) in lines[-1]['texts'] if lines else ():
@@ -88,8 +101,11 @@ def sample_values(run:RunFolder) -> dict: # for the template
     return dict(texts=texts, example=best_example(lines), legend=run.objective.legend, hides=hides, kept=run.settings.get('keep_prob'))
 
 # %% ../../../nbs/lab/reports/05_samples.ipynb #99e4d441
-def with_gap(examples, tok) -> str:
-    "The first nine words of a held-out text, with [MASK] in the place of the middle one."
+def with_gap(
+    examples, # held-out `Examples`
+    tok, # tokenizer
+) -> str:
+    "The beginning of a held-out text, with [MASK] in the place of its middle word."
     def harmless(text): return [word for word in text.split() if not set(word) & set('\'"\\$`!')][:9]
     texts = [tok.decode(examples[i][0], skip_special_tokens=True) for i in range(min(200, len(examples)))]
     words = max(map(harmless, texts), key=lambda words: sum(map(str.isalpha, words)))

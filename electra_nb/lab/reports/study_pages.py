@@ -31,8 +31,11 @@ _summary_words = {**{k:k for k in 'task start metric runs median mean'.split()},
 _compare_words = dict(task='task', against='beside', runs_a='runs, pre-trained', runs_b='runs, the other', mean_a='mean, pre-trained',
     mean_b='mean, the other', difference='difference', interval='95 % interval', p='p', covers='covers', note='note')
 
-def words_table(df:pd.DataFrame, words:dict) -> tuple: # headings, lines
-    "The columns of a data frame that have words for their heading, as a table of a page."
+def words_table(
+    df:pd.DataFrame,
+    words:dict, # column -> heading; others are left out
+) -> tuple: # headings, lines
+    "A data frame as a table of a page."
     if 'low' in df: df = df.assign(interval=[f'{a:.1f} to {b:.1f}' if a==a else '' for a,b in zip(df.low, df.high)])
     if 'p_adjusted' in df: df = df.assign(p=['<0.001' if p<.001 else p for p in df.p_adjusted])
     shown = [k for k in words if k in df and (df[k].notna() & (df[k]!='')).any()]
@@ -40,8 +43,11 @@ def words_table(df:pd.DataFrame, words:dict) -> tuple: # headings, lines
     return [words[k] for k in shown],df[shown].map(cell).values.tolist()
 
 # %% ../../../nbs/lab/reports/11_study_pages.ipynb #207edafc
-def compared_starts(lines:list, folder:str=None) -> pd.DataFrame: # None: there is nothing to compare with
-    "What pre-training adds to random initial values, and to methods without an encoder; without a folder by the scores alone."
+def compared_starts(
+    lines:list, # of the ledger
+    folder:str=None, # of the study, with the answers of each run; None: only the scores are known
+) -> pd.DataFrame: # None: there is nothing to compare with
+    "What pre-training adds to random initial values, and to methods without an encoder."
     try: return beside(lines, read_ledger(Path(folder)/'rivals.jsonl') if folder else (), folder)
     except ValueError: return None
 
@@ -68,7 +74,11 @@ def use_lines(folder:Path) -> str: # Python
     return '\n'.join([*lines,'','# or with the folder of a model alone',*dict.fromkeys(own)])
 
 # %% ../../../nbs/lab/reports/11_study_pages.ipynb #9569348a
-def study_tables(lines:list, summary:pd.DataFrame, compared:pd.DataFrame=None) -> dict: # title -> headings, lines
+def study_tables(
+    lines:list, # of the ledger, one at least
+    summary:pd.DataFrame, # of `summarize`
+    compared:pd.DataFrame=None, # of `compared_starts`
+) -> dict: # title -> headings, lines
     "The tables of a study."
     tables = {'Statistics':words_table(summary, _summary_words)}
     if compared is not None: tables['What does pre-training add?'] = words_table(compared, _compare_words)

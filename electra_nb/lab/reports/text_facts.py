@@ -14,15 +14,21 @@ from ...training.loop import Watcher
 from statistics import fmean
 
 # %% ../../../nbs/lab/reports/13_text_facts.ipynb #204fe83c
-def n_repeated(sequences:list, n:int) -> int:
-    "How many n-grams of words or of letters have occurred before."
+def n_repeated(
+    sequences:list, # of words or of letters
+    n:int, # neighbours in an n-gram
+) -> int:
+    "How many n-grams have occurred before."
     ngrams = Counter()
     for s in sequences: ngrams.update(zip(*(s[i:] for i in range(n))))
     return ngrams.total()-len(ngrams)
 
 # %% ../../../nbs/lab/reports/13_text_facts.ipynb #f681f560
-def repetition_ratio(sequences:list, n:int) -> float: # 1: no order; None: too few n-grams to tell
-    "How many times as often n-grams repeat as in shuffled sequences, where 200 must repeat by chance."
+def repetition_ratio(
+    sequences:list, # of words or of letters
+    n:int, # neighbours in an n-gram
+) -> float: # 1: no order; None: too few n-grams to tell
+    "How many times as often n-grams repeat as in shuffled sequences."
     rng = random.Random(0)
     by_chance = n_repeated([rng.sample(s, len(s)) for s in sequences], n)
     return round(n_repeated(sequences, n)/by_chance, 3) if by_chance>=200 else None
@@ -30,14 +36,19 @@ def repetition_ratio(sequences:list, n:int) -> float: # 1: no order; None: too f
 # %% ../../../nbs/lab/reports/13_text_facts.ipynb #370b8b38
 def _alphabetic(piece): return piece and all(c.isalpha() and unicodedata.east_asian_width(c) not in 'WF' for c in piece)
 
-def share_of_letters(tokens:list) -> float:
+def share_of_letters(
+    tokens:list, # pieces of words
+) -> float:
     "The share of single letters among the pieces that are words or parts of words."
     words = [piece for piece in (t.strip('#▁Ġ') for t in tokens) if _alphabetic(piece)]
     return sum(len(piece)==1 for piece in words)/max(1, len(words))
 
 # %% ../../../nbs/lab/reports/13_text_facts.ipynb #58c20840
-def span_hashes(rows:list, n:int=16) -> np.ndarray: # uint64, one for each span that lies within a row
-    "Hashes of all spans of n neighbouring tokens in arrays of ids."
+def span_hashes(
+    rows:list, # of arrays of ids
+    n:int=16, # tokens in a span
+) -> np.ndarray: # uint64, one for each span that lies within a row
+    "Hashes of all spans of neighbouring tokens."
     ids = np.concatenate(rows).astype(np.uint64)
     row = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
     n_spans = max(0, len(ids)-n+1)
@@ -46,7 +57,10 @@ def span_hashes(rows:list, n:int=16) -> np.ndarray: # uint64, one for each span 
     return hashes[row[:n_spans]==row[len(ids)-n_spans:]]
 
 # %% ../../../nbs/lab/reports/13_text_facts.ipynb #56a0efef
-def repetition(train:Examples, valid:Examples) -> dict: # shares, 0 to 1; empty if the rows are too short
+def repetition(
+    train:Examples, # packed rows
+    valid:Examples, # held-out rows
+) -> dict: # `repeated_spans`, `held_out_seen`: shares, 0 to 1; empty if the rows are too short
     "How much of the text repeats itself, and how much of the held-out text is in the training text, too."
     def spans(rows):
         step = math.ceil(len(rows)/10_000)
@@ -57,8 +71,11 @@ def repetition(train:Examples, valid:Examples) -> dict: # shares, 0 to 1; empty 
     return dict(repeated_spans=1-len(different)/len(ours), held_out_seen=np.isin(held_out, different).mean().item())
 
 # %% ../../../nbs/lab/reports/13_text_facts.ipynb #ebda6ead
-def row_facts(examples:Examples, tok) -> dict: # shares, 0 to 1; the size of the vocabulary; the order of words and letters, if it can be told
-    "How 300 rows begin and end, how many pieces are single letters, how many rows differ, and whether there is order in them."
+def row_facts(
+    examples:Examples, # packed rows
+    tok, # tokenizer of the run
+) -> dict: # shares, 0 to 1; the size of the vocabulary; the order of words and letters, if it can be told
+    "How the rows begin and end, how many pieces are single letters, how many rows differ, and whether there is order in them."
     rows = [examples[i][0] for i in range(0, len(examples), max(1, len(examples)//300))]
     texts = [tok.decode(r, skip_special_tokens=True) for r in rows]
     tokens = [t for r in rows for t in tok.convert_ids_to_tokens(r.tolist(), skip_special_tokens=True)]

@@ -26,7 +26,9 @@ from uuid import uuid4
 # %% ../../../nbs/lab/reports/12_tracking.ipynb #a0739adc
 _extras = 'tensorboard','trackio','wandb','mlflow' # `pip install electra_nb[…]`
 
-def check_trackers(log_with=None) -> dict: # name -> class or object
+def check_trackers(
+    log_with=None, # name, several names with commas between, `GeneralTracker`, or a list of them; None: no tracker
+) -> dict: # name -> class or object
     "Refuse trackers that do not exist or whose package is missing, before any work."
     asked,found,known = log_with or [],{},LOGGER_TYPE_TO_CLASS
     if isinstance(asked, str): asked = asked.replace(',', ' ').split()
@@ -42,8 +44,14 @@ def check_trackers(log_with=None) -> dict: # name -> class or object
     return found
 
 # %% ../../../nbs/lab/reports/12_tracking.ipynb #bd0bd971
-def opening(name:str, folder:Path, run_name:str, run_id:str=None, config:dict=None) -> tuple: # arguments; variables of the environment
-    "How a tracker is opened in a folder, to go on with its own run if that has an id; one that is not named here needs nothing."
+def opening(
+    name:str, # of the tracker
+    folder:Path, # for its files
+    run_name:str, # of the run folder
+    run_id:str=None, # of the tracker's own run, to go on with; None: a new one
+    config:dict=None, # constants of the run
+) -> tuple: # keyword arguments; variables of the environment
+    "How a tracker is opened; one that is not named here needs nothing."
     allow = dict(name=run_name, resume='allow')
     arguments = dict(trackio=dict(allow, embed=False, config=config, auto_log_gpu=False, auto_log_cpu=False),
         wandb=dict(allow, id=run_id or uuid4().hex, dir=str(folder)),
@@ -76,7 +84,11 @@ def flat_line(line:dict) -> dict: # name -> number
 class Track(Callback):
     "Hand the lines of the log to trackers; one that fails is disabled."
     order = orders['Track']
-    def __init__(self, home, log_with=None, config:dict=None): # run folder; trackers; constants of the run
+    def __init__(self,
+        home:str, # run folder
+        log_with=None, # as for `check_trackers`
+        config:dict=None, # constants of the run
+    ):
         self.home,self.wanted = Path(home),check_trackers(log_with)
         self.config = {k:v if isinstance(v, (bool,int,float,str)) else str(v) for k,v in (config or {}).items()}
         self.live,self.envs = None,{} # trackers that are open, and their variables
@@ -152,7 +164,11 @@ def end(self:Track):
 class TrackTask(Callback):
     "Hand the losses of a fine-tuning, and at the end its scores, to trackers."
     order = orders['Track']
-    def __init__(self, home:Path, log_with=None, config:dict=None): # a folder that is made anew; trackers; constants of the run
+    def __init__(self,
+        home:Path, # folder of this run, made anew
+        log_with=None, # as for `check_trackers`
+        config:dict=None, # constants of the run
+    ):
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
         self.track,self.path,self.step = Track(home, log_with, config),home/'log.jsonl',0
@@ -166,6 +182,9 @@ class TrackTask(Callback):
         self.step += 1
         if self.step%max(1, self.n_iter//100)==0: self.write(step=self.step, loss=self.loss.item(), lr=self.opt.hypers[-1]['lr'])
 
-    def end(self, scores:dict): # metric -> number
+    def end(self,
+        scores:dict, # metric -> number
+    ):
+        "The scores, and no more."
         self.write(step=self.step, valid=scores)
         self.track.end()

@@ -49,7 +49,10 @@ def read_pairs(
     return pairs
 
 # %% ../../../nbs/lab/scoring/04_pairs.ipynb #1bc6a474
-def pair_wins(scorer:Scorer, pairs:list) -> np.ndarray: # of `Pair` -> 1: the right sentence is likelier, 0: the wrong one, 0.5: a tie
+def pair_wins(
+    scorer:Scorer,
+    pairs:list, # of `Pair`
+) -> np.ndarray: # (pairs,) 1: the right sentence is likelier, 0: the wrong one, 0.5: a tie
     "Ask a model about each pair."
     wins,n = [],256 # pairs at a time
     for some in tqdm([*chunked(pairs, n)], 'pairs', unit='pair', unit_scale=n, delay=2, leave=False, disable=quiet()):
@@ -60,7 +63,10 @@ def pair_wins(scorer:Scorer, pairs:list) -> np.ndarray: # of `Pair` -> 1: the ri
     return np.concatenate(wins)
 
 # %% ../../../nbs/lab/scoring/04_pairs.ipynb #cd80e15e
-def bootstrap_means(values:np.ndarray, rng:np.random.Generator) -> np.ndarray: # (n, k) of n pairs and k models -> (2000, k)
+def bootstrap_means(
+    values:np.ndarray, # (n, k) results of k models for each pair
+    rng:np.random.Generator,
+) -> np.ndarray: # (draws, k) means
     "Means over pairs that are drawn anew."
     kinds,counts = np.unique(values, axis=0, return_counts=True)
     return rng.multinomial(len(values), counts/len(values), 2000)@kinds/len(values)
@@ -91,8 +97,12 @@ def _line(name, groups, rng):
         found = [combined(ours, parts[::2]),combined(ours-before, parts)]
     return {**row, **dict(zip(('low','high','gain_low','gain_high'), np.concatenate(found)))}
 
-def pair_table(phenomena:list, wins:np.ndarray, seed:int=0) -> pd.DataFrame: # of each pair; (pairs, 2) results of the model and untrained
-    "Accuracy by phenomenon and its mean in percent, with 95 % intervals."
+def pair_table(
+    phenomena:list, # of each pair
+    wins:np.ndarray, # (pairs, 2) results of the model and of the untrained one
+    seed:int=0, # of the bootstrap
+) -> pd.DataFrame: # percent; one row a phenomenon, and their mean
+    "Accuracy by phenomenon, with 95 % intervals."
     rng,phenomena = np.random.default_rng(seed),np.array(phenomena)
     groups = {name:100*wins[phenomena==name] for name in dict.fromkeys(phenomena)}
     lines = [_line(name, [g], rng) for name,g in groups.items()]

@@ -26,7 +26,11 @@ def _segments(examples, tok, n_rows):
         for part in (ids[1:n_a-1],ids[n_a:-1]):
             if len(part): yield tok.decode(part.tolist(), skip_special_tokens=True)
 
-def row_sentences(examples, tok, n:int=200) -> list: # held-out `Examples`, tokenizer -> at most n strings of 8 to 30 words, each once
+def row_sentences(
+    examples, # held-out `Examples`
+    tok, # tokenizer
+    n:int=200, # sentences at most
+) -> list: # strings of 8 to 30 words, each once
     "Sentences of packed rows."
     out = {}
     for text in _segments(examples, tok, 4*n):
@@ -36,7 +40,10 @@ def row_sentences(examples, tok, n:int=200) -> list: # held-out `Examples`, toke
     return list(out)[:n]
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #93283055
-def swapped_pairs(sentences:list, tok) -> list: # strings, tokenizer -> of `Pair`
+def swapped_pairs(
+    sentences:list,
+    tok, # tokenizer
+) -> list: # of `Pair`
     "Each sentence against itself with two neighbouring words swapped."
     rng = np.random.default_rng(0)
     pairs = [Pair(s, swap_words(s, rng), 'swapped words') for s in sentences]
@@ -59,7 +66,10 @@ def pair_accuracy(scorer:Scorer, pairs:list) -> float: # of `Pair` -> share of t
     return float((1+np.sign(totals[::2]-totals[1::2])).mean()/2)
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #204d0ee4
-def learner_scorer(learn, tok) -> Scorer: # `Learner` with an objective, tokenizer -> None if nothing in it scores
+def learner_scorer(
+    learn, # `Learner` with an objective
+    tok, # tokenizer
+) -> Scorer: # None: its objective leaves nothing that scores
     "The tower of a training that can score."
     found = {by:name for by,name in objective_towers(learn.objective).items() if name in learn.model.parts}
     if not found: return None
@@ -74,7 +84,10 @@ def own_pairs(learn, tok, n:int) -> list: # `Learner`, tokenizer, pairs at most 
 class MinimalPairs(Callback):
     "Add the share of pairs in which the real sentence is preferred to each evaluation."
     order = orders['MinimalPairs']
-    def __init__(self, tok, pairs:list=None): # tokenizer; of `Pair`; None: swapped words in held-out text
+    def __init__(self,
+        tok, # tokenizer
+        pairs:list=None, # of `Pair`; None: swapped words in held-out text
+    ):
         self.tok,self.pairs = tok,pairs
 
     def after_validate(self):
@@ -86,14 +99,20 @@ class MinimalPairs(Callback):
         self.learn.evaluation = dict(self.learn.evaluation, pair_accuracy=accuracy)
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #3f434bd9
-def check_probe(probe, usual:bool): # as in `pretrain`; what None means -> False, None for the run's own text, or a list of `Pair`
+def check_probe(
+    probe, # as in `pretrain`
+    usual:bool, # whether to compare pairs where nothing is said
+): # False, None for pairs of the run's own text, or a list of `Pair`
     "Read what was asked for, before any work."
     if probe is None: probe = usual
     if probe is False: return False
     return None if probe is True else read_pairs(probe)
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #49436c83
-def at_work(learn, tok) -> tuple: # `Learner`, tokenizer -> a line, and the sentence with swapped words; both empty without pairs
+def at_work(
+    learn, # `Learner` of the run
+    tok, # tokenizer
+) -> tuple: # a line, and the sentence with swapped words; both empty where there are no pairs
     "What the model says of a held-out sentence and of many."
     scorer = learner_scorer(learn, tok)
     pairs = scorer and own_pairs(learn, tok, 100)
@@ -105,7 +124,9 @@ def at_work(learn, tok) -> tuple: # `Learner`, tokenizer -> a line, and the sent
         f'it prefers the real sentence in {pair_accuracy(scorer, pairs):.0%} (chance 50 %)', shown.bad)
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #ae857d5a
-def gap_command(run) -> str: # `Run` of `pretraining` -> '' if no tower fills gaps
+def gap_command(
+    run, # `Run` of `pretraining`
+) -> str: # empty if no tower fills gaps
     "How to let the model fill a gap."
     out,tok,objective = run.out,run.text.tok,run.learn.objective
     if not objective.mlm_tower: return ''
@@ -116,7 +137,9 @@ def gap_command(run) -> str: # `Run` of `pretraining` -> '' if no tower fills ga
     return f'python -c {shell_word(code)}'
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #6982f398
-def closing_words(run) -> str: # `Run` of `pretraining`
+def closing_words(
+    run, # `Run` of `pretraining`
+) -> str:
     "Where the results are, what the model can do, and what to do next."
     out,objective = run.out,run.learn.objective
     fills = f' {out}/{objective.mlm_tower} fills gaps,' if objective.mlm_tower else ''

@@ -12,7 +12,9 @@ from ...text.reading import file_kind, record_kinds, suffixes, read_lines, read_
 from pathlib import Path
 
 # %% ../../../nbs/lab/scoring/01_texts.ipynb #2ef426d8
-def named_file(source) -> Path: # a string or a path -> None if it is a text
+def named_file(
+    source, # a string or a path
+) -> Path: # None: it is a text
     "The file that a string means."
     is_text,path = isinstance(source, str),Path(os.path.expanduser(source))
     if is_text and '\n' in source: return None
@@ -33,7 +35,10 @@ def piped_lines() -> Iterator[str]:
         yield text.rstrip('\r\n')
 
 # %% ../../../nbs/lab/scoring/01_texts.ipynb #1f6ebda5
-def candidates(row, where:str) -> list: # list of strings, or a string with tabs between; place for messages -> two strings or more
+def candidates(
+    row, # list of strings, or a string with tabs between them
+    where:str, # for messages
+) -> list: # of two strings or more
     "The texts of which one is to be chosen."
     texts = row.split('\t') if isinstance(row, str) else row
     good = isinstance(texts, (list,tuple)) and all(isinstance(t, str) and t.strip() for t in texts) and len(texts)>1
@@ -42,7 +47,11 @@ def candidates(row, where:str) -> list: # list of strings, or a string with tabs
         "each row is a list of strings (in a file, under 'candidates' or text_column=), or a line with tabs between")
 
 # %% ../../../nbs/lab/scoring/01_texts.ipynb #c44142a1
-def file_rows(path:Path, choose:bool=False, column:str=None) -> Iterator: # `choose`: rows are candidates -> strings, or candidates
+def file_rows(
+    path:Path, # text, or a file of rows; may be compressed
+    choose:bool=False, # rows are candidates
+    column:str=None, # of the texts in a file of rows; None: 'text', or 'candidates'
+) -> Iterator: # strings, or what should be candidates
     "The rows of a file."
     kind = file_kind(path)
     if kind not in record_kinds or choose and kind in ('.tsv','.tab'): return read_lines(path, cut_long=False)

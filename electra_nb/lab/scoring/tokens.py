@@ -32,7 +32,10 @@ def _trimmed(text, start, end):
     part = text[start:end]
     return start+len(part)-len(part.lstrip()),end
 
-def token_texts(tok:PreTrainedTokenizerFast, texts:list) -> list: # strings -> of `TokenText`
+def token_texts(
+    tok:PreTrainedTokenizerFast,
+    texts:list, # strings
+) -> list: # of `TokenText`
     "Tokenize texts, and keep the places of the tokens."
     def array(values): return np.array(values, dtype=np.int32)
     def one(text, e):
@@ -46,7 +49,10 @@ def token_texts(tok:PreTrainedTokenizerFast, texts:list) -> list: # strings -> o
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #cf976ac4
 Window = namedtuple('Window', 'start stop first last') # tokens start to stop are read; those from first to last are judged
 
-def windows(n:int, size:int) -> list: # tokens of a text; tokens that a model reads, without [CLS] and [SEP] -> of `Window`
+def windows(
+    n:int, # tokens of a text
+    size:int, # tokens that a model reads, without [CLS] and [SEP]
+) -> list: # of `Window`
     "Cut a text so that every token is judged once."
     if n<=size: return [Window(0, n, 0, n)]
     starts = [*range(0, n-size, max(1, size//2)),n-size]
@@ -67,13 +73,19 @@ def padded_batches(scorer:Scorer, rows:list, max_tokens:int=2**14): # -> numbers
         yield some,ids.to(device),(torch.arange(ids.shape[1])<lens[:,None]).to(device)
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #6bd9bafb
-def unlikeliness(distance:Tensor) -> Tensor: # log(p*/p), in nats -> 0 to 1
+def unlikeliness(
+    distance:Tensor, # log(p*/p), in nats
+) -> Tensor: # 0 to 1
     "The error probability of a token that is so far from the likeliest."
     d = distance/math.log(10)
     return d/(d+2)
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #f593c292
-def by_discriminator(scorer:Scorer, rows:list, judged:list) -> list: # as `read_rows`
+def by_discriminator(
+    scorer:Scorer, # with a discriminator
+    rows:list, # lists of ids
+    judged:list, # positions in each row that are wanted
+) -> list: # for each row a (2, n) array: log-likelihood and error probability of the wanted tokens
     "One pass over the rows."
     out = [None]*len(rows)
     for some,ids,attention_mask in padded_batches(scorer, rows):
@@ -85,7 +97,11 @@ def by_discriminator(scorer:Scorer, rows:list, judged:list) -> list: # as `read_
     return out
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #2350786e
-def by_generator(scorer:Scorer, rows:list, judged:list) -> list: # as `read_rows`
+def by_generator(
+    scorer:Scorer, # with a generator
+    rows:list, # lists of ids
+    judged:list, # positions in each row that are wanted
+) -> list: # for each row a (2, n) array: log-likelihood and error probability of the wanted tokens
     "One pass for every wanted token."
     out = [np.zeros((2,len(at))) for at in judged]
     asked = [(i,k,at) for i,places in enumerate(judged) for k,at in enumerate(places)]
@@ -117,7 +133,10 @@ def read_rows(
     return [found[places[key]] for key in keys]
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #e7236e99
-def token_scores(scorer:Scorer, texts:list) -> list: # of `TokenText` -> (2, n) of each: log-likelihood and error probability of its tokens
+def token_scores(
+    scorer:Scorer,
+    texts:list, # of `TokenText`
+) -> list: # for each text a (2, n) array: log-likelihood and error probability of its tokens
     "What the tower says of every token, of long texts in windows."
     cuts = [windows(len(t.ids), scorer.max_len-2) for t in texts]
     rows = [t.ids[w.start:w.stop] for t,ws in zip(texts, cuts) for w in ws]

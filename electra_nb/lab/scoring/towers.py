@@ -23,7 +23,9 @@ from transformers import PreTrainedConfig
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #1f561dad
 heads = dict(discriminator='rtd', generator='mlm', energy='rtd') # way to score -> head of the tower, a key of `Family.heads`
 
-def objective_towers(objective) -> dict: # of a run -> name of the tower for each way to score
+def objective_towers(
+    objective, # of a run
+) -> dict: # way to score -> name of the tower, or None
     "Which towers of an objective can score."
     found = dict(discriminator=objective.rtd_tower, generator=objective.mlm_tower, energy=objective.energies)
     return {by:name for by,name in found.items() if name}
@@ -35,8 +37,10 @@ def _tensor_names(path):
     except (SafetensorError,OSError) as e:
         raise ValueError(f"{path}: the weights cannot be loaded ({str(e).splitlines()[0]}). Fetch or make the file again.") from e
 
-def folder_heads(where:str) -> list: # Hugging Face folder, or a name on the hub -> keys of `Family.heads`: 'rtd', 'mlm'
-    "Which heads of pre-training the weights of a folder have."
+def folder_heads(
+    where:str, # Hugging Face folder, or a name on the hub
+) -> list: # keys of `heads`
+    "Which heads the weights of a folder have."
     folder,known = Path(where),('rtd','mlm')
     if (folder/'head.safetensors').is_file(): return [] # of a fine-tuned model
     if folder.is_dir():
@@ -47,7 +51,9 @@ def folder_heads(where:str) -> list: # Hugging Face folder, or a name on the hub
     return [head for head in known if family.heads[head].__name__ in declared]
 
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #8db19e59
-def run_recipe(folder:Path) -> Recipe: # run folder, checkpoint, or a tower in one of them -> None if it belongs to no run
+def run_recipe(
+    folder:Path, # run folder, checkpoint, or a tower in one of them
+) -> Recipe: # None: it belongs to no run
     "The recipe of the run that a folder belongs to, with the run's own settings."
     path = run_of(Path(folder))/'recipe.json'
     return stored_recipe(read_json(path, ('recipe',))) if path.is_file() else None
@@ -117,7 +123,11 @@ def load_scorer(
     return Scorer(tower, encoder_tokenizer(where), by, max_len)
 
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #5b98b088
-def untrained(source:str, scorer:Scorer, seed:int=0) -> Scorer: # as for `find_tower`; loaded from there -> with another tower
+def untrained(
+    source:str, # as for `find_tower`
+    scorer:Scorer, # that was loaded from there
+    seed:int=0, # of the initial values
+) -> Scorer: # with another tower
     "The model as it was before its training."
     cfg,recipe = scorer.tower.config,run_recipe(Path(source).expanduser())
     with fork_rng():

@@ -56,8 +56,12 @@ def marked(self:TextScore) -> list: # of `Word`
     return [w for w in self.words if w.error_prob>self.threshold]
 
 # %% ../../../nbs/lab/scoring/05_words.ipynb #4bdbaeb0
-def score_texts(scorer:Scorer, texts:list, threshold:float=.5) -> list: # strings; words of more error_prob are marked -> of `TextScore`
-    "Score some texts, in their order."
+def score_texts(
+    scorer:Scorer,
+    texts:list, # strings
+    threshold:float=.5, # words of more error_prob are marked
+) -> list: # of `TextScore`, in the same order
+    "Score some texts."
     tokens = token_texts(scorer.tok, texts)
     with explain_memory(lambda: "the texts do not fit into memory: pass device='cpu', or use a smaller model"):
         scores = token_scores(scorer, tokens)

@@ -12,23 +12,32 @@ from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
 # %% ../../../nbs/lab/speed/02_dropout.ipynb #d766d0b7
-def dropped_levels(p:float) -> int: # share to drop, in [0, 1) -> 0 to 65535
+def dropped_levels(
+    p:float, # share to drop, in [0, 1)
+) -> int: # 0 to 65535
     "How many of the 65,536 values of 16 bits mean *drop*."
     return min(round(p*65536), 65535)
 
-def kept_scale(levels:int) -> float: # from `dropped_levels`
+def kept_scale(
+    levels:int, # from `dropped_levels`
+) -> float:
     "What the kept numbers are multiplied by."
     return 65536/(65536-levels)
 
 # %% ../../../nbs/lab/speed/02_dropout.ipynb #5d2f75c7
-def random_bits(shape:tuple) -> Tensor: # of what is dropped -> int16
+def random_bits(
+    shape:tuple, # of what is dropped
+) -> Tensor: # int16
     "Uniform integers of 16 bits, from the generator of the CPU."
     n = torch.Size(shape).numel()
     words = torch.empty(-(-n//4), dtype=torch.int64).random_(-2**63, None)
     return words.view(torch.int16)[:n].view(shape)
 
-def keep_mask(bits:Tensor, levels:int) -> Tensor: # from `random_bits`, from `dropped_levels` -> float32
-    "1 where a number is kept, 0 where it is dropped."
+def keep_mask(
+    bits:Tensor, # int16, from `random_bits`
+    levels:int, # from `dropped_levels`
+) -> Tensor: # float32: 1 where a number is kept, 0 where it is dropped
+    "Which numbers are kept."
     return torch.ge(bits, levels-32768, out=torch.empty(bits.shape))
 
 # %% ../../../nbs/lab/speed/02_dropout.ipynb #6e181245
@@ -48,11 +57,18 @@ class _AddDropped(Function):
         return keep.mul_(grad).mul_(kept_scale(ctx.levels)),grad,None
 
 # %% ../../../nbs/lab/speed/02_dropout.ipynb #03944fcc
-def draws_cheaply(dropout:nn.Dropout, x:Tensor) -> bool: # what is dropped, or the residual that it is added to
+def draws_cheaply(
+    dropout:nn.Dropout, # that would be applied
+    x:Tensor, # what is dropped, or the residual that it is added to
+) -> bool:
     "Whether this page's dropout is used: in training, for float32 on a CPU."
     return dropout.training and 0<dropout.p<1 and x.device.type=='cpu' and x.dtype==torch.float32
 
-def add_dropped(x:Tensor, h:Tensor, dropout:nn.Dropout) -> Tensor: # (..., d), residual, dropout of `x` -> (..., d)
+def add_dropped(
+    x:Tensor, # (..., d)
+    h:Tensor, # (..., d) residual
+    dropout:nn.Dropout, # of `x`
+) -> Tensor: # (..., d)
     "The sum of the residual and of what dropout leaves of `x`, in 32 bits under autocast."
     if torch.is_autocast_enabled(h.device.type): h = h.float()
     if not draws_cheaply(dropout, h): return dropout(x)+h

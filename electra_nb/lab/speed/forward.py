@@ -12,7 +12,11 @@ from ...model.forward import attention as plain_attention, attention_bias, embed
 from torch import Tensor, nn
 
 # %% ../../../nbs/lab/speed/03_forward.ipynb #ac33587b
-def attention(att:nn.Module, qkv:Tensor, bias:Tensor=None) -> Tensor: # as in `model.forward`
+def attention(
+    att:nn.Module, # `ElectraSelfAttention`
+    qkv:Tensor, # (bs, sl, 3*d), from `qkv_projection`
+    bias:Tensor=None, # (bs, 1, 1, sl), from `attention_bias`; None: no padding
+) -> Tensor: # (bs, sl, d)
     "Let each token of a row attend to all tokens of the row."
     if qkv.device.type=='cpu' and torch.is_autocast_enabled('cpu'):
         with torch.autocast('cpu', enabled=False): return attention(att, qkv.float(), None if bias is None else bias.float())
@@ -20,13 +24,22 @@ def attention(att:nn.Module, qkv:Tensor, bias:Tensor=None) -> Tensor: # as in `m
     return plain_attention(att, qkv, bias)
 
 # %% ../../../nbs/lab/speed/03_forward.ipynb #6eef0ac4
-def add_and_norm(output:nn.Module, x:Tensor, h:Tensor) -> Tensor: # `ElectraSelfOutput` or `ElectraOutput`, its input, residual
+def add_and_norm(
+    output:nn.Module, # `ElectraSelfOutput` or `ElectraOutput`
+    x:Tensor, # (..., d of its input) what its dense layer projects
+    h:Tensor, # (..., d) residual
+) -> Tensor: # (..., d)
     "Project, drop, add the residual, and normalise."
     return output.LayerNorm(add_dropped(output.dense(x), h, output.dropout))
 
 # %% ../../../nbs/lab/speed/03_forward.ipynb #c66a9421
-def layer_forward(layer:nn.Module, h:Tensor, bias:Tensor=None, unpad=None) -> Tensor: # (bs, sl, d), or (n, d) with `unpad`
-    "One layer of an encoder, as in `model.forward`."
+def layer_forward(
+    layer:nn.Module, # `ElectraLayer`
+    h:Tensor, # (bs, sl, d), or (n, d) with `unpad`
+    bias:Tensor=None, # (bs, 1, 1, sl), from `attention_bias`
+    unpad=None, # `lab.speed.unpad.Unpadded` of the batch; None: padding is computed too
+) -> Tensor: # as `h`
+    "One layer of an encoder."
     att = layer.attention
     qkv = qkv_projection(att.self, h)
     mixed = attention(att.self, qkv, bias) if unpad is None else unpad.attention(att.self, qkv, bias)

@@ -57,8 +57,10 @@ def _explain_loss():
 # %% ../../../nbs/lab/speed/07_pools.ipynb #2eeb8347
 class Processes:
     "Processes that do jobs."
-    def __init__(self, n:int, n_threads:int=1): # how many; threads of torch in each
-        self.n,self.pool = n,ProcessPoolExecutor(n, initializer=_start_process, initargs=(os.getpid(),n_threads,_tables()))
+    def __init__(self,
+        n:int, # how many
+        n_threads:int=1, # of torch, in each
+    ): self.n,self.pool = n,ProcessPoolExecutor(n, initializer=_start_process, initargs=(os.getpid(),n_threads,_tables()))
 
     def submit(self, f, *args):
         "A call of `f`, once it has left the pool's queue."
@@ -79,7 +81,11 @@ def _call(n_threads, tables, f, *args):
 
 class RayCluster:
     "Processes of a Ray cluster that do jobs."
-    def __init__(self, n:int=1, n_threads:int=1, n_gpus:int=0): # jobs at the same time at least; of each: torch's threads, GPUs
+    def __init__(self,
+        n:int=1, # jobs at the same time, at least; more if the cluster has more cores
+        n_threads:int=1, # of torch, in each
+        n_gpus:int=0, # of each job
+    ):
         os.environ.setdefault('RAY_USAGE_STATS_ENABLED', '0')
         try: import ray
         except ImportError as e: raise ImportError('ray=True needs Ray: pip install ray') from e

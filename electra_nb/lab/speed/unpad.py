@@ -15,7 +15,10 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 # %% ../../../nbs/lab/speed/06_unpad.ipynb #dce75c70
-def cumulative_lengths(attention_mask:Tensor, n:int) -> Tensor: # (bs, sl) bool; tokens to compute -> (2*bs+1,) int32, from 0 to n
+def cumulative_lengths(
+    attention_mask:Tensor, # (bs, sl) bool, True at real tokens
+    n:int, # tokens to compute, some padding included
+) -> Tensor: # (2*bs+1,) int32, starts with 0 and ends with n
     "Ends of the rows in a sequence without padding, for flash attention."
     (bs,sl),lens = attention_mask.shape,attention_mask.sum(1)
     padding = lens.sum()+sl*torch.arange(1, bs+1, device=lens.device)
@@ -47,14 +50,23 @@ class Unpadded:
 
 # %% ../../../nbs/lab/speed/06_unpad.ipynb #69798643
 @patch
-def can_flash(self:Unpadded, att:nn.Module, x:Tensor) -> bool: # `ElectraSelfAttention`, what it gets
+def can_flash(self:Unpadded,
+    att:nn.Module, # `ElectraSelfAttention`
+    x:Tensor, # what it gets
+) -> bool:
     "Whether flash attention can compute this."
     if not x.is_cuda or (att.training and att.dropout.p): return False
     size,half = att.attention_head_size,x.dtype in (torch.float16,torch.bfloat16)
     return half and size%8==0 and size<=256 and torch.cuda.get_device_capability(x.device)>=(8,0)
 
 # %% ../../../nbs/lab/speed/06_unpad.ipynb #20dc35dd
-def flash_attention(q, k, v, cu_seqlens, max_seqlen) -> Tensor: # three (n, heads, d of a head); ends of the rows; the longest -> as `q`
+def flash_attention(
+    q:Tensor, # (n, heads, d of a head) queries
+    k:Tensor, # keys
+    v:Tensor, # values
+    cu_seqlens:Tensor, # (rows+1,) int32, from `cumulative_lengths`
+    max_seqlen:int, # tokens in the longest row
+) -> Tensor: # (n, heads, d of a head)
     "Attention within the rows of a sequence; on a GPU only."
     from torch.nn.attention.varlen import varlen_attn
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION): return varlen_attn(q, k, v, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen)
@@ -79,7 +91,10 @@ def length_groups(
 
 # %% ../../../nbs/lab/speed/06_unpad.ipynb #4b05ba82
 @patch
-def grouped_attention(self:Unpadded, att:nn.Module, qkv:Tensor) -> Tensor: # `ElectraSelfAttention`; (n, 3*d) -> (n, d)
+def grouped_attention(self:Unpadded,
+    att:nn.Module, # `ElectraSelfAttention`
+    qkv:Tensor, # (n, 3*d), from `qkv_projection`
+) -> Tensor: # (n, d)
     "Let each token attend to the tokens of its row, a group of rows after the other."
     if self.groups is None: # once for all layers
         groups,places = length_groups(self.attention_mask, len(self.indices))
@@ -89,11 +104,21 @@ def grouped_attention(self:Unpadded, att:nn.Module, qkv:Tensor) -> Tensor: # `El
         return padded_attention(att, qkv.index_select(0, positions).unflatten(0, shape), bias).flatten(0, 1)
     return torch.cat([attended(*group) for group in groups]).index_select(0, places)
 
+# %% ../../../nbs/lab/speed/06_unpad.ipynb #2a2c26d4
+@patch
+def can_group(self:Unpadded, x):
+    "Whether rows of similar length can be padded together, and are worth it."
+    return x.device.type=='cpu' and self.attention_mask.numel()>group_size and not torch.compiler.is_compiling()
+
 # %% ../../../nbs/lab/speed/06_unpad.ipynb #4c96ddf2
 @patch
-def attention(self:Unpadded, att:nn.Module, qkv:Tensor, bias:Tensor) -> Tensor: # (n, 3*d); (bs, 1, 1, sl) -> (n, d)
+def attention(self:Unpadded,
+    att:nn.Module, # `ElectraSelfAttention`
+    qkv:Tensor, # (n, 3*d), from `qkv_projection`
+    bias:Tensor, # (bs, 1, 1, sl), from `attention_bias`
+    flash=flash_attention, # used where `can_flash` allows it
+) -> Tensor: # (n, d)
     "Let each token attend to the tokens of its row."
-    if self.can_flash(att, qkv): return flash_attention(*split_heads(att, qkv), self.cu_seqlens, self.max_seqlen).flatten(1)
-    many = self.attention_mask.numel()>group_size
-    if many and qkv.device.type=='cpu' and not torch.compiler.is_compiling(): return self.grouped_attention(att, qkv)
+    if self.can_flash(att, qkv): return flash(*split_heads(att, qkv), self.cu_seqlens, self.max_seqlen).flatten(1)
+    if self.can_group(qkv): return self.grouped_attention(att, qkv)
     return self.unpad(padded_attention(att, self.pad(qkv), bias))

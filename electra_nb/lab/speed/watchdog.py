@@ -13,7 +13,9 @@ from datetime import timedelta
 from fastcore.basics import patch
 
 # %% ../../../nbs/lab/speed/04_watchdog.ipynb #f25de596
-def open_store(name:str=''): # of the training, in all processes the same -> store of `torch.distributed`
+def open_store(
+    name:str='', # of the training, in all processes the same
+): # store of `torch.distributed`
     "The store whose address torchrun has left in the environment."
     host,port = os.environ['MASTER_ADDR'],int(os.environ['MASTER_PORT'])
     store = dist.TCPStore(host, port, is_master=False, timeout=timedelta(seconds=20))
@@ -23,7 +25,11 @@ def open_store(name:str=''): # of the training, in all processes the same -> sto
 class Watchdog:
     "Signs of life of one process, and a look at those of the next."
     every,patience = 2.,25. # seconds between two signs; seconds of silence after which a process is taken for dead
-    def __init__(self, store, rank:int, n:int): # of `torch.distributed`; number of this process, and of all
+    def __init__(self,
+        store, # of `torch.distributed`
+        rank:int, # number of this process
+        n:int, # how many there are
+    ):
         self.store,self.rank,self.n = store,rank,n
         self.next,self.sign,self.beats = (rank+1)%n,None,0
         self.since = self.looked = time.monotonic()

@@ -23,15 +23,22 @@ from pathlib import Path
 parts = {2:'half', 4:'quarter'} # one row of so many; in the order in which they are tried
 fewest = 20 # training rows
 
-def some_rows(data:TaskData, part:int, seed:int) -> TaskData: # one training row of so many; of the draw -> with the same dev rows
+def some_rows(
+    data:TaskData,
+    part:int, # one training row of so many
+    seed:int, # of the draw
+) -> TaskData: # with the same dev rows
     "A task with some of its training rows."
     rows = data.splits['train']
     drawn = np.random.default_rng(seed).permutation(len(rows))[:len(rows)//part]
     return replace(data, splits=dict(train=rows.take(np.isin(range(len(rows)), drawn)), dev=data.splits['dev']))
 
 # %% ../../../nbs/lab/study/07_fewer_rows.ipynb #2d592853
-def rows_at_zero(ns:list, values:list) -> tuple: # numbers of rows, largest first; a difference at each
-    "With how many rows a difference is gone, and True; the fewest, and False, if it is above 0 at all of them."
+def rows_at_zero(
+    ns:list, # numbers of rows, largest first
+    values:list, # a difference at each
+) -> tuple: # rows at which the difference is 0; False: it is above 0 at all of them
+    "With how many rows a difference is gone."
     if values[0]<=0: return ns[0],True
     for (n1,v1),(n0,v0) in pairwise(zip(ns, values)):
         if v0<=0: return n0*(n1/n0)**(v0/(v0-v1)),True
@@ -40,8 +47,12 @@ def rows_at_zero(ns:list, values:list) -> tuple: # numbers of rows, largest firs
 # %% ../../../nbs/lab/study/07_fewer_rows.ipynb #e93bd819
 def _fewer(out): return Path(out)/'fewer_rows.jsonl'
 
-def gains_by_rows(out:Path, task:str, n_all:int) -> dict: # of a study; name; its training rows -> rows, most first -> row of `compare`
-    "What the encoder with some of the rows adds to a random start with all of them; empty if with all of them a gain is not sure."
+def gains_by_rows(
+    out:Path, # folder of a study
+    task:str, # name of a task
+    n_all:int, # its training rows
+) -> dict: # training rows, most first -> row of `compare`; empty: with all of them a gain is not sure
+    "What the encoder with some of the rows adds to a random start with all of them."
     lines,fewer = read_ledger(out),[r for r in read_ledger(_fewer(out)) if r['task']==task]
     whole = beside(lines, read_ledger(Path(out)/'rivals.jsonl'), out)
     found = whole[(whole.task==task) & (whole.against=='random')].to_dict('records')
@@ -69,7 +80,10 @@ def run_fewer(data:TaskData, plan:StudyConfig) -> None:
 # %% ../../../nbs/lab/study/07_fewer_rows.ipynb #909fdb26
 RowsSaved = namedtuple('RowsSaved', 'task all enough low high') # all rows; (rows, is the difference 0 there?) of it and of the interval's ends
 
-def rows_saved(out:Path, task:str) -> RowsSaved: # None: it has no runs with fewer rows, or none that can be tested
+def rows_saved(
+    out:Path, # folder of a study
+    task:str, # name of a task
+) -> RowsSaved: # None: it has no runs with fewer rows, or none that can be tested
     "With how many rows the encoder reaches what a random start reaches with all of them, and the 95 % interval."
     n_all = max((r['all_rows'] for r in read_ledger(_fewer(out)) if r['task']==task), default=0)
     tested = {n:r for n,r in (gains_by_rows(out, task, n_all) if n_all else {}).items() if math.isfinite(r['p'])}
@@ -87,6 +101,9 @@ def saved_sentence(r:RowsSaved) -> str:
     return f"{r.task}: pre-training is worth {worth} ({interval}): {enough} {r.all:,} without"
 
 # %% ../../../nbs/lab/study/07_fewer_rows.ipynb #0d75e032
-def labels_saved(out:Path, names) -> list: # of a study; of tasks -> sentences
+def labels_saved(
+    out:Path, # folder of a study
+    names, # of tasks
+) -> list: # of sentences
     "What pre-training is worth in labelled rows, for each task where that is known."
     return [saved_sentence(r) for name in names if (r := rows_saved(out, name))]

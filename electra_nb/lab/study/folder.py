@@ -27,8 +27,12 @@ def _shared(study):
     flat = {'unlabelled':None, **study, **study.get('recipe', {})} # in studies without such rows it is not written
     return {k:v for k,v in flat.items() if k not in ('recipe','threads','model')}
 
-def open_study(out:Path, identity:dict, write:bool=True) -> None: # what all its runs share; `recipe` holds the constants
-    "Take a folder for a study, new or to be continued, or refuse it; without `write`, only look."
+def open_study(
+    out:Path, # folder, new or with a study
+    identity:dict, # what all its runs share; `recipe` holds the constants
+    write:bool=True, # write study.json if it is not there; False: only look
+) -> None:
+    "Take a folder for a study, new or to be continued, or refuse it."
     path,identity = out/'study.json',json.loads(json.dumps(identity))
     if out.is_file(): raise ValueError(f"out={str(out)!r} is a file: name a folder")
     if not path.exists() and any(out.glob('[!.]*')):
@@ -46,8 +50,11 @@ def open_study(out:Path, identity:dict, write:bool=True) -> None: # what all its
 def _finite(x): return json.loads(json.dumps(x), parse_constant=lambda _: None)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #7869e5bb
-def append_line(path:str, line:dict) -> None: # `results.jsonl`
-    "Add a line, and leave out a last one that is torn."
+def append_line(
+    path:str, # `results.jsonl`
+    line:dict, # JSON-able
+) -> None:
+    "Add a line, after cutting off a torn one, and put it on the disk."
     path = Path(path)
     kept = path.read_bytes() if path.exists() else b''
     if None in read_objects(path)[-1:]: kept = kept[:kept.rfind(b'\n')+1]
@@ -55,7 +62,9 @@ def append_line(path:str, line:dict) -> None: # `results.jsonl`
     atomic_file(path, kept+json.dumps(_finite(line), allow_nan=False).encode()+b'\n')
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #0fd8c8c2
-def read_ledger(path:str) -> list: # `results.jsonl`, or the folder that holds it -> dictionaries
+def read_ledger(
+    path:str, # `results.jsonl`, or the folder that holds it
+) -> list: # dictionaries
     "The whole lines of a ledger."
     path = Path(path)
     if path.is_dir(): path = path/'results.jsonl'
@@ -70,7 +79,10 @@ def extra_rows(data:TaskData) -> dict: # split -> fingerprint
     "The labelled rows that are scored beside the dev rows."
     return {s:rows.fingerprint() for s,rows in data.splits.items() if s not in ('train','dev') and rows.labels is not None}
 
-def check_rows(lines:list, data:TaskData) -> None: # of the ledger; the rows of now
+def check_rows(
+    lines:list, # of the ledger
+    data:TaskData, # the rows of now
+) -> None:
     "Refuse other rows under the name of a task that is in the ledger."
     runs,extra = [r for r in lines if r['task']==data.name],extra_rows(data)
     if any(r['rows']!=data.fingerprint() for r in runs):
@@ -85,14 +97,21 @@ def run_name(task:str, start:str, seed:int) -> str: # for files and folders
     return f"{task}-{start.replace(', ', '-').replace(' ', '_')}-seed{seed}"
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #94aa68a9
-def write_predictions(path:Path, task:Task, rows, act:np.ndarray) -> None: # a path without ending; what a model says of labelled rows
+def write_predictions(
+    path:Path, # without the ending, such as .tsv, that the kind of the task gives
+    task:Task,
+    rows, # with labels, of the kind of the task, such as `TextSplit`
+    act:np.ndarray, # of a classifier: (rows, …) probabilities or scores
+) -> None:
     "Labels, predictions and probabilities of a split, row by row."
     path.parent.mkdir(parents=True, exist_ok=True)
     for ending,content in kind_of(task).files(rows, act).items(): atomic_file(path.with_name(path.name+ending), content)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #2b154175
-def read_predictions(path:Path) -> tuple: # labels (n,), predictions (n,): ids, or scores
-    "What one run has answered, from a file of `write_predictions`."
+def read_predictions(
+    path:Path, # from `write_predictions`
+) -> tuple: # labels (n,), predictions (n,): ids, or scores
+    "What one run has answered."
     table = pd.read_csv(path, sep='\t', dtype=str, keep_default_na=False)
     ids = {c[2:]:i for i,c in enumerate(c for c in table if c.startswith('p_'))}
     return tuple(table[c].map(ids).to_numpy() if ids else table[c].astype(float).to_numpy() for c in ('label','prediction'))
@@ -119,7 +138,10 @@ def best_runs(lines:list, task:str, start:str, n:int=1) -> list: # of the ledger
     return [run_name(task, start, r['seed']) for r in sorted(rs, key=lambda r: -r['score'])[:n]]
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #9aa9eff4
-def saved_tokenizer(tok:PreTrainedTokenizerFast, max_len:int) -> PreTrainedTokenizerFast: # of the encoder; ids in a row; a copy
+def saved_tokenizer(
+    tok:PreTrainedTokenizerFast, # of the encoder
+    max_len:int, # ids in a row
+) -> PreTrainedTokenizerFast: # a copy
     "The tokenizer of a fine-tuned model: names of the five special tokens are text in a text, rows have a length."
     backend = text_backend(tok)
     tok = deepcopy(tok)
@@ -129,7 +151,12 @@ def saved_tokenizer(tok:PreTrainedTokenizerFast, max_len:int) -> PreTrainedToken
     return tok
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #8f67a22d
-def model_page(r:dict, task:Task, folder:Path, rivals:list=()) -> str: # line of the ledger; of the model; lines of rivals -> Markdown
+def model_page(
+    r:dict, # line of the ledger
+    task:Task,
+    folder:Path, # of the model
+    rivals:list=(), # lines of methods without an encoder on the same rows (`lab.rivals`)
+) -> str: # Markdown
     "The card of a fine-tuned model."
     kind,scores = kind_of(task),r.get('scores') or {'dev':{r.get('metric', task.metrics[0]):r['score']}}
     use = kind.use(folder, settings_from(kind, r['recipe']).own)
@@ -139,8 +166,15 @@ def model_page(r:dict, task:Task, folder:Path, rivals:list=()) -> str: # line of
 # %% ../../../nbs/lab/study/01_folder.ipynb #0d4293c7
 def _saved(out, lines): return [r for r in lines if (out/'models'/run_name(r['task'], r['start'], r['seed'])).is_dir()]
 
-def save_best(out:Path, lines:list, model:nn.Module, tok:PreTrainedTokenizerFast, task:Task, keep:int=1) -> None:
-    "Save the model of the last line in the folder `out`, if it is among the `keep` best of its task and start."
+def save_best(
+    out:Path, # folder of the study
+    lines:list, # of the ledger, and the new one last
+    model:nn.Module, # of the new run
+    tok:PreTrainedTokenizerFast,
+    task:Task,
+    keep:int=1, # models to keep for a task and start
+) -> None:
+    "Save the new model if it is among the best."
     *earlier,r = lines
     name = run_name(r['task'], r['start'], r['seed'])
     if name not in best_runs([*_saved(out, earlier),r], r['task'], r['start'], keep): return
@@ -152,8 +186,14 @@ def save_best(out:Path, lines:list, model:nn.Module, tok:PreTrainedTokenizerFast
     kind_of(task).save(model, folder, saved_tokenizer(tok, about['max_len']), files)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #1699e3f1
-def prune_models(out:Path, lines:list, task:str, start:str, keep:int=1) -> None:
-    "Delete the models of a task that are neither among the `keep` best nor the beginning of other runs."
+def prune_models(
+    out:Path, # folder of the study
+    lines:list, # of the ledger
+    task:str, # name of the task
+    start:str,
+    keep:int=1, # models to keep for a task and start
+) -> None:
+    "Delete the models of a task that are not needed any more."
     needed = {*best_runs(_saved(out, lines), task, start, keep), *(r.get('init_from') for r in lines)}
     for p in (out/'models').glob(run_name(task, start, '*')):
         if p.name not in needed: shutil.rmtree(p)

@@ -55,7 +55,7 @@ def most_confused(
     most:int=40, # to be shown
 ) -> np.ndarray: # ids, in their order
     "The labels with the most mistakes."
-    wrong = np.asarray(true)!=np.asarray(pred)
+    wrong = true!=pred
     mistakes = np.bincount(np.concatenate([true[wrong],pred[wrong]]).astype(int), minlength=n_labels)
     return np.sort(np.argsort(-mistakes, kind='stable')[:most])
 

@@ -59,8 +59,15 @@ def _result(data, scores, pred, loss):
     return dict(metric=metric, score=value, failure=failed, guess=round(kind.majority_baseline(train, dev), 4))
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #2d4aeb03
-def scored_line(data:TaskData, start:str, seed:int, acts:dict, fitted:dict, out:Path) -> dict: # acts: split -> answers, as of `decode`
-    "Score answers and write them; `start` may name a rival, and `fitted` is what is known about the training, such as its loss."
+def scored_line(
+    data:TaskData,
+    start:str, # of the run, or the name of a rival
+    seed:int,
+    acts:dict, # split -> answers, as `decode` of the kind gives them
+    fitted:dict, # what is known about the training, such as steps, loss and seconds
+    out:Path, # folder of the study
+) -> dict:
+    "Score answers and write them, beside the rows that they are for."
     kind,scores = kind_of(data.task),{}
     preds = {split:kind.to_labels(act) for split,act in acts.items()}
     for split,act in acts.items():
@@ -75,7 +82,12 @@ def scored_line(data:TaskData, start:str, seed:int, acts:dict, fitted:dict, out:
 
 def _machine(device): return torch.cuda.get_device_name() if device=='cuda' else 'CPU'
 
-def ledger_line(job:Job, work:Work, learn:TaskLearner, fitted:dict) -> dict: # a run, trained; from `fit_task`
+def ledger_line(
+    job:Job,
+    work:Work,
+    learn:TaskLearner, # trained
+    fitted:dict, # from `fit_task`
+) -> dict:
     "Score a run, write its predictions, and say how it came about."
     acts = {s:dev_predictions(learn, f)[0] for s,f in work.feats.items() if s!='train'}
     line = scored_line(work.data, job.start, job.seed, acts, fitted, work.out)
@@ -125,8 +137,13 @@ def _side_by_side(jobs, work, n, ray):
             path.unlink()
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #62e00f9b
-def do_jobs(jobs:list, work:Work, at_once:int=1, ray:bool=False) -> Iterator[tuple]: # runs at the same time -> line of the ledger, `Classifier`
-    "All runs, results in the order of the jobs; above one at a time, or on a Ray cluster, each is in a process of its own."
+def do_jobs(
+    jobs:list, # `Job`s
+    work:Work, # what they have in common
+    at_once:int=1, # runs at the same time; above 1 each is in a process of its own
+    ray:bool=False, # on a Ray cluster
+) -> Iterator[tuple]: # line of the ledger, `Classifier`
+    "All runs, results in the order of the jobs."
     n = min(at_once, len(jobs))
     return _side_by_side(jobs, work, n, ray) if n>1 or ray and jobs else (do_job(job, work) for job in jobs)
 
@@ -216,7 +233,12 @@ def make_work(data:TaskData, plan:StudyConfig) -> Work:
     return Work(data, feats, cfg, plan.source, plan.out, plan.device, plan.log_with, first_work(plan, cfg))
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #4435e23d
-def keep_run(line:dict, model:nn.Module, data:TaskData, plan:StudyConfig) -> None: # of the ledger; trained
+def keep_run(
+    line:dict, # of the ledger
+    model:nn.Module, # trained
+    data:TaskData,
+    plan:StudyConfig,
+) -> None:
     "Put a run into the ledger, and its model among the best."
     lines = [*read_ledger(plan.out),{**{k:plan.identity[k] for k in ('model','weights')}, **line}]
     save_best(plan.out, lines, model, plan.tok, data.task, plan.keep)

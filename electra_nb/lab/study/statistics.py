@@ -21,14 +21,20 @@ from scipy.stats import false_discovery_control, t as student
 # %% ../../../nbs/lab/study/03_statistics.ipynb #414a26ef
 def _groups_of(n): return np.random.default_rng(0).permutation(n)%min(100, n)
 
-def leave_out_sums(sums:np.ndarray) -> np.ndarray: # (runs, n, 2) what a row adds to numerator and denominator -> (groups, runs)
+def leave_out_sums(
+    sums:np.ndarray, # (runs, n, 2) what each row adds to the numerator and to the denominator
+) -> np.ndarray: # (groups, runs) scores, 0 to 100
     "The score of each run without each group of rows, where it is a ratio of sums over rows."
     group = _groups_of(sums.shape[1])
     of_group = np.array([[np.bincount(group, column) for column in run.T] for run in sums]) # (runs, 2, groups)
     upper,lower = (of_group.sum(-1, keepdims=True)-of_group).transpose(1, 2, 0)
     return np.divide(100*upper, lower, out=np.zeros_like(upper), where=lower>0)
 
-def leave_out(y:np.ndarray, preds:list, metric:str) -> np.ndarray: # (n,) ids or scores; those of each run -> (groups, runs), 0 to 100
+def leave_out(
+    y:np.ndarray, # (n,) label ids or scores
+    preds:list, # of (n,) predictions, one for each run
+    metric:str, # key of `glue.classify.scorers`
+) -> np.ndarray: # (groups, runs) scores, 0 to 100
     "The score of each run without each group of rows; a correlation that is undefined counts as 0."
     if metric=='accuracy': return leave_out_sums(np.array([np.stack([y==p,np.ones(len(y))], -1) for p in preds]))
     group = _groups_of(len(y))
@@ -79,7 +85,7 @@ def _variance(samples):
 def mean_test(
     a:Sample, # runs of a model
     b:Sample=None, # of another one on the same rows; None: the mean of the first alone
-) -> dict: # mean (of a-b), its 95 % interval, p-value of no difference, 'rows and seeds', 'rows only' or 'seeds only'
+) -> dict: # mean (of a-b), its interval, p-value of no difference, 'rows and seeds', 'rows only' or 'seeds only'
     "Interval of a mean score or of a difference; NaN where there is no spread at all."
     samples = [s for s in (a,b) if s is not None]
     mean,(v,df) = a.scores.mean()-(b.scores.mean() if b else 0.),_variance(samples)
@@ -113,8 +119,12 @@ def _left_out(paths, metric, stamps):
     labels,preds = zip(*map(read_predictions, paths))
     return leave_out(labels[0], preds, metric) if len(labels[0])>1 else None
 
-def run_sample(runs:list, folder:str=None, split:str='dev') -> Sample: # lines of one group, with scores
-    "What is known about runs; without the folder of their study, their scores alone."
+def run_sample(
+    runs:list, # lines of one group, with scores
+    folder:str=None, # of the study, for the answers of the runs; None: scores alone
+    split:str='dev', # rows
+) -> Sample:
+    "What is known about runs."
     scores = np.array([split_score(r, split) for r in runs], dtype=float)
     paths = tuple(answer_paths(folder, runs, split))
     stamps = tuple((s.st_mtime_ns,s.st_size) for s in (p.stat() for p in paths))
@@ -144,8 +154,11 @@ def _test_stats(scored):
 
 def _scores(runs): return [r['score'] for r in runs if r['score'] is not None]
 
-def summarize(lines:list, folder:str=None) -> pd.DataFrame: # of a ledger; of the study, for intervals over rows, too
-    "Statistics over runs, a row for each group."
+def summarize(
+    lines:list, # of a ledger
+    folder:str=None, # of the study, for intervals over rows; None: over seeds only
+) -> pd.DataFrame: # a row for each group
+    "Statistics over runs."
     rows = []
     for (model,start,task),rs in groups(lines).items():
         scored,metric = [r for r in rs if r['score'] is not None],rs[0]['metric']
@@ -253,8 +266,13 @@ _few_runs = {1:'a single run: another seed may give another sign', 2:'two runs: 
     'p < 0.01 in 3 to 4 of 100 tests; five runs say more'} # runs of the model that has fewer -> note
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #71c140c6
-def difference_test(a:list, b:list, folders:tuple=(None,None), split:str='dev') -> dict: # runs of two models on a task, as for `compare`
-    "Test whether two models differ on a task: means, difference, its 95 % interval, p-value, what these cover."
+def difference_test(
+    a:list, # lines of one model on a task
+    b:list, # lines of another
+    folders:tuple=(None,None), # of the two studies, for the answers of their runs
+    split:str='dev', # rows
+) -> dict: # means, difference, its 95 % interval, p-value, what these cover
+    "Test whether two models differ on a task."
     samples = [run_sample(runs, folder, split) for runs,folder in zip((a,b), folders)]
     tested = mean_test(*samples)
     return dict(mean_a=samples[0].scores.mean(), mean_b=samples[1].scores.mean(), difference=tested.pop('mean'), **tested)
@@ -348,8 +366,13 @@ def compare(
     return found
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #3798f15a
-def beside(lines:list, rivals:list=(), folder:str=None, split:str='dev') -> Comparison: # of a ledger; of rivals; the rest as of `compare`
-    "Test the runs of a study against its random start and its rivals, a row for each task and what it is compared with."
+def beside(
+    lines:list, # of a ledger
+    rivals:list=(), # lines of methods without an encoder on the same tasks
+    folder:str=None, # of the study, for a test over rows and seeds; None: over seeds only
+    split:str='dev', # rows, as for `compare`
+) -> Comparison: # a row for each task and what it is compared with
+    "Test the runs of a study against its random start and its rivals."
     random,trained = ([r for r in lines if is_random(r)==b] for b in (True,False))
     names = ('pre-trained' if trained else 'random start','random')
     if rivals and not trained: trained,random = random,[]
@@ -372,7 +395,10 @@ def _how_sure(r, n_tests, turned=False):
     return f"({interval}; {p}{adjusted})"+(f"; {r['note']}" if r['note'] else '')
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #a1b2c323
-def gain_sentence(r:dict, n_tests:int) -> str: # a row of `compare`; tests that were made together
+def gain_sentence(
+    r:dict, # a row of `compare`, of the pre-trained and the random start, or of a rival
+    n_tests:int, # that were made together
+) -> str:
     "What pre-training adds to a task, or which is better, the encoder or a rival."
     rival = r.get('against', 'random')
     alone,d,sure = rival=='random',r['difference'],r['p_adjusted']<.05

@@ -38,7 +38,9 @@ from pathlib import Path
 from ...glue.classify import submission_words
 
 # %% ../../../nbs/lab/study/04_study.ipynb #4c30c35c
-def saved_task(folder:Path) -> tuple: # of a saved model -> name, `Task`, `FinetuneConfig`
+def saved_task(
+    folder:Path, # of a saved model
+) -> tuple: # name, `Task`, `FinetuneConfig`
     "What a saved model was trained for, and with which constants."
     about = read_json(Path(folder)/'task.json', ('name','task','max_len'))
     task = Task(**{k:tuple(v) if isinstance(v, list) else v for k,v in about['task'].items()})
@@ -46,7 +48,11 @@ def saved_task(folder:Path) -> tuple: # of a saved model -> name, `Task`, `Finet
 
 # %% ../../../nbs/lab/study/04_study.ipynb #e8093472
 @torch.inference_mode()
-def predict_rows(folder:Path, rows, device:str='cpu') -> np.ndarray: # of a saved model; of the kind of its task
+def predict_rows(
+    folder:Path, # of a saved model
+    rows, # of the kind of its task, such as `TextSplit`
+    device:str='cpu', # 'cpu' or 'cuda'
+) -> np.ndarray: # of a classifier: (rows, …) probabilities or scores
     "What a saved model says about rows, as `decode` of their kind gives it."
     _,task,cfg = saved_task(folder)
     kind = kind_of(task)
@@ -231,8 +237,12 @@ def predict(self:Study,
 
 # %% ../../../nbs/lab/study/04_study.ipynb #208d9fe6
 @patch
-def evaluate(self:Study, source, task:str=None, start:str=None) -> dict: # path, data frame, `datasets.Dataset` or columns -> metrics
-    "Score the best model on labelled rows, 0 to 100; `task` and `start` as for `models`."
+def evaluate(self:Study,
+    source, # labelled rows: path, data frame, `datasets.Dataset`, or columns
+    task:str=None, # name; None: the only one
+    start:str=None, # None: any but random
+) -> dict: # metric -> 0 to 100
+    "Score the best model on labelled rows."
     folder = self.models(task, start)[0]
     name,task,_ = saved_task(folder)
     kind = kind_of(task)
@@ -242,7 +252,9 @@ def evaluate(self:Study, source, task:str=None, start:str=None) -> dict: # path,
 
 # %% ../../../nbs/lab/study/04_study.ipynb #5252a415
 @patch
-def rows_of(self:Study, name:str) -> TaskData: # of a task that was run
+def rows_of(self:Study,
+    name:str, # of a task that was run
+) -> TaskData:
     "The rows of a task of GLUE; others only as far as loaded."
     if name in self.data: return self.data[name]
     of_glue = [r for r in self.lines if r['task']==name and r.get('glue')]
@@ -252,7 +264,10 @@ def rows_of(self:Study, name:str) -> TaskData: # of a task that was run
 
 # %% ../../../nbs/lab/study/04_study.ipynb #ee81bbcb
 @patch
-def learner(self:Study, task:str=None, start:str=None) -> Learner: # as for `models`
+def learner(self:Study,
+    task:str=None, # name; None: the only one
+    start:str=None, # None: any but random
+) -> Learner:
     "The best model with the rows of its task, ready for `show_results`, `top_losses`, `plot_confusion`, `fit`."
     folder = self.models(task, start)[0]
     name,_,cfg = saved_task(folder)
@@ -265,13 +280,20 @@ def learner(self:Study, task:str=None, start:str=None) -> Learner: # as for `mod
 
 # %% ../../../nbs/lab/study/04_study.ipynb #920e683b
 @patch
-def top_losses(self:Study, n:int=10, task:str=None, start:str=None) -> pd.DataFrame: # `task` and `start` as for `models`
-    "The `n` dev texts on which the best model is most wrong."
+def top_losses(self:Study,
+    n:int=10, # texts
+    task:str=None, # name; None: the only one
+    start:str=None, # None: any but random
+) -> pd.DataFrame:
+    "The dev texts on which the best model is most wrong."
     return _top_losses(self.learner(task, start), n)
 
 # %% ../../../nbs/lab/study/04_study.ipynb #979f7db6
 @patch
-def confusion(self:Study, task:str=None, start:str=None) -> ShownFigure: # as for `models`
+def confusion(self:Study,
+    task:str=None, # name; None: the only one
+    start:str=None, # None: any but random
+) -> ShownFigure:
     "Which labels the best model takes for which."
     return plot_confusion(self.learner(task, start))
 
