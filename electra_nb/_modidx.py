@@ -1534,6 +1534,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                                       'electra_nb/lab/reports/environment.py'),
                                                     'electra_nb.lab.reports.environment.environment': ( 'lab/reports/environment.html#environment',
                                                                                                         'electra_nb/lab/reports/environment.py'),
+                                                    'electra_nb.lab.reports.environment.library_version': ( 'lab/reports/environment.html#library_version',
+                                                                                                            'electra_nb/lab/reports/environment.py'),
                                                     'electra_nb.lab.reports.environment.machine': ( 'lab/reports/environment.html#machine',
                                                                                                     'electra_nb/lab/reports/environment.py'),
                                                     'electra_nb.lab.reports.environment.run_settings': ( 'lab/reports/environment.html#run_settings',
