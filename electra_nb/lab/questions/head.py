@@ -23,6 +23,7 @@ class HeadConfig:
     joint:bool=True # the end is scored given the start; False: alone
     answerable:bool=True # a network says whether there is an answer (original code: for SQuAD 1.1 too)
     uses_start:bool=True # that network also reads the mean vector over the likely starts; False: `[CLS]` alone, and one layer
+    weight:float=.5 # of that network's loss (original code)
     beam:int=20 # starts, and ends of each, that are kept in prediction
 
 heads = dict(joint=HeadConfig(), independent=HeadConfig(joint=False), plain=HeadConfig(joint=False, answerable=False))
@@ -93,7 +94,7 @@ def answer_losses(
     losses = (F.cross_entropy(starts, first, reduction='none')+F.cross_entropy(ends, last, reduction='none'))/2
     if not head.cfg.answerable: return losses
     absent = F.binary_cross_entropy_with_logits(head.absence(h, starts.to(h.dtype)).float(), none.float(), reduction='none')
-    return losses+.5*absent
+    return losses+head.cfg.weight*absent
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #b252ca5a
 Beam = namedtuple('Beam', 'absent start_score start end_score end loss') # (n,) (n, k) (n, k) (n, k, k) (n, k, k) (n,)
