@@ -79,9 +79,10 @@ def paper_operations(
     return 2*rows*sum(sum(p.values()) for p in passes)
 
 # %% ../../../nbs/lab/objectives/08_flops.ipynb #1a496c81
-def _generator(disc, d): # the generator of a discriminator: another width, the same embeddings
-    return Shape(d, disc.n_layers, disc.sl, disc.v, disc.sizes()[0], predicted=disc.predicted)
 def _electra(disc, rows, d): return paper_operations(rows, _generator(disc, d), discriminator=disc)
+def _generator(disc, d):
+    "The generator of a discriminator: another width, the same embeddings."
+    return Shape(d, disc.n_layers, disc.sl, disc.v, disc.sizes()[0], predicted=disc.predicted)
 
 _small,_base,_large = Shape(256, 12, sl=128, e=128),Shape(768, 12),Shape(1024, 24)
 _t5 = dict(d=1024, n_layers=24, v=32000, ff=65536, heads=128, attention=128*128)
@@ -90,13 +91,10 @@ _t5 = dict(d=1024, n_layers=24, v=32000, ff=65536, heads=128, attention=128*128)
 paper_models = dict(elmo=2*10*768_648_884*568_093_262_680/(20*128), # epochs · words · operations of 20 rows of 128
     xlnet=2*500_000*8192*15_064_773_691_518/32, # steps · batch · operations of 32 rows
     gpt=paper_operations(128*960_800, Shape(768, 12, v=40_000, predicted=1.)),
-    bert_small=paper_operations(128*1.45e6, _small),
-    bert_base=paper_operations(256*1e6, _base),
+    bert_small=paper_operations(128*1.45e6, _small), bert_base=paper_operations(256*1e6, _base),
     bert_large=paper_operations(256*1e6, _large),
-    electra_small=_electra(_small, 128*1e6, 64),
-    electra_base=_electra(_base, 256*766_000, 256),
-    electra_400k=_electra(_large, 2048*400_000, 256),
-    roberta=paper_operations(8000*500_000, Shape(1024, 24, v=50_265)),
-    albert=paper_operations(4096*1.5e6, Shape(4096, 12, v=30_000, e=128)),
-    t5_11b=paper_operations(2048*1e6, Shape(**_t5, predicted=0.), Shape(**_t5, predicted=1., decoder=True)))
-paper_models['electra_1.75M'] = _electra(_large, 2048*1_750_000, 256)
+    electra_small=_electra(_small, 128*1e6, 64), electra_base=_electra(_base, 256*766_000, 256))
+paper_models |= {'electra_400k':_electra(_large, 2048*400_000, 256), 'electra_1.75M':_electra(_large, 2048*1_750_000, 256)}
+_t5_towers = Shape(**_t5, predicted=0.),Shape(**_t5, predicted=1., decoder=True)
+paper_models |= dict(roberta=paper_operations(8000*500_000, Shape(1024, 24, v=50_265)),
+    albert=paper_operations(4096*1.5e6, Shape(4096, 12, v=30_000, e=128)), t5_11b=paper_operations(2048*1e6, *_t5_towers))
