@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['cli', 'clock_of', 'took', 'interleave', 'unsteady', 'speedups', 'host_waits', 'CountOps', 'CountLists', 'step_memory',
-           'count_work', 'matmul_peak', 'typical_batch', 'bench_steps', 'commit', 'step_table', 'bench']
+           'count_work', 'product_rate', 'matmul_peak', 'typical_batch', 'bench_steps', 'commit', 'step_table', 'bench']
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #1d548bae
 import json, subprocess, tempfile, time, torch
@@ -28,7 +28,6 @@ from functools import partial
 from pathlib import Path
 from torch import Tag, Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils.benchmark import Timer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -131,24 +130,29 @@ def count_work(step, batch):
     with CountOps() as ops, CountLists() as lists: step(batch)
     return dict(operations=ops.n, synchronisations=ops.n_waits+lists.n, gflop=flops.get_total_flops()/1e9, memory_mb=memory/1e6)
 
+# %% ../../../nbs/lab/bench/02_measure.ipynb #721c9a6b
+def product_rate(m, k, o, device='cpu', dtype=torch.float32):
+    "Operations a second in products of an (m, k) and a (k, o) matrix."
+    a,b = (torch.randn(shape, device=device, dtype=dtype) for shape in ((m,k),(k,o)))
+    n = max(1, int((2e12 if device=='cuda' else 2e10)/(2*m*k*o)))
+    c = a@b
+    return 2*m*k*o*n/took(lambda: [torch.mm(a, b, out=c) for _ in range(n)], clock_of(device))
+
 # %% ../../../nbs/lab/bench/02_measure.ipynb #fd6e2580
 def matmul_peak(recipe, device='cpu', precision='fp32'):
     "Best rate of matrix products at the shapes of a model, in operations a second."
     bs,max_len,d = recipe.train.bs,recipe.packing.max_len,recipe.model.hidden_size
     n,slots = bs*max_len,bs*n_slots(max_len, recipe.objective.mask.mask_prob)
     shapes = [(n,d,d),(n,d,4*d),(n,4*d,d),(slots,recipe.model.embedding_size,recipe.vocab.vocab_size)]
-    def rate(m, k, o):
-        a,b = (torch.randn(shape, device=device, dtype=dict(fp32=torch.float32, bf16=torch.bfloat16)[precision]) for shape in ((m,k),(k,o)))
-        timer = Timer('torch.mm(a, b, out=c)', globals=dict(a=a, b=b, c=a@b), num_threads=torch.get_num_threads())
-        return 2*m*k*o/timer.blocked_autorange().median
-    return max(rate(*shape) for shape in shapes)
+    dtype = dict(fp32=torch.float32, bf16=torch.bfloat16)[precision]
+    return max(product_rate(*shape, device, dtype) for shape in shapes)
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #2551fb9b
-def typical_batch(examples, recipe, device='cpu'):
-    "The batch with the median number of tokens among the first 21: ids, lens, n_a, indices of real tokens."
+def typical_batch(examples, recipe, device='cpu', n=21):
+    "The batch with the median number of tokens among the first `n`: ids, lens, n_a, indices of real tokens."
     multiple = unpad_multiple(replace(recipe.train, unpad=True), examples, torch.device(device))
-    batches = sorted(ExamplesDL(examples, recipe.train.bs, 21, unpad=multiple), key=lambda b: int(b[1].sum()))
-    return tuple(t.to(device) for t in batches[10])
+    batches = sorted(ExamplesDL(examples, recipe.train.bs, n, unpad=multiple), key=lambda b: int(b[1].sum()))
+    return tuple(t.to(device) for t in batches[n//2])
 
 # %% ../../../nbs/lab/bench/02_measure.ipynb #6299ca85
 def bench_steps(recipe, tok, rows, run, device='cpu', rounds=5, n=1):

@@ -25,7 +25,8 @@ class Difference(nn.Module):
     def right_inverse(self, weight:Tensor) -> Tensor: return weight-self.base
 
 # %% ../../../nbs/lab/objectives/04_disentangled.ipynb #8da78281
-def _tie_head(head, table): # let a vocabulary head read the same sum as the word vectors
+def _tie_head(head, table):
+    "Let a vocabulary head read the same sum as the word vectors."
     head.weight = nn.Parameter(table.weight.detach().clone()) # its own, so that the difference is not written to
     parametrize.register_parametrization(head, 'weight', Difference(*table.parametrizations.weight[0].of))
     head.parametrizations.weight.original = table.parametrizations.weight.original

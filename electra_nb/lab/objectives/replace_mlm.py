@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['main_panels', 'ReplaceOutput', 'ReplaceModel', 'ReplaceLoss', 'copy_sums', 'copy_metrics', 'ReplaceEval',
-           'ReplaceMLM']
+           'main_summary', 'ReplaceMLM']
 
 # %% ../../../nbs/lab/objectives/02_replace_mlm.ipynb #09ca64d0
 import math
@@ -25,14 +25,12 @@ class ReplaceOutput(StepOutput, namedtuple('ReplaceOutput', 'nll mlm_preds sampl
     `main_nll` (bs, n) of the true tokens and `main_preds` (bs, n), the likeliest ones, of the main model; `slots` (bs, n)."""
     dump = ('sampled','corrupted') # kept of a batch whose loss is not finite
     def rows(self, tok, xb, i, verdict=False):
-        if verdict: return guess_rows(tok, xb, self.guesses(), i)
+        if verdict: return guess_rows(tok, xb, self.main_preds, i)
         return guess_rows(tok, xb, self.sampled, i, 'corrupted', ('same','replaced'))
-
-    def guesses(self): return self.main_preds # (bs, n)
 
 # %% ../../../nbs/lab/objectives/02_replace_mlm.ipynb #09763c51
 class ReplaceModel(SampledModel):
-    "A generator, and a model of the discriminator's size, with a head over the vocabulary, that guesses what was there before its samples."
+    "A generator, and a model that guesses what was there before its samples."
     encoder = 'encoder'
     def __init__(self,
         generator:PreTrainedModel,
@@ -88,8 +86,9 @@ class ReplaceEval(MLMEval):
     def gather(self):
         out,targets,weights = self.pred,self.xb[0].gather(1, self.xb[4]),self.yb[0]
         hidden = self.xb[3].gather(1, self.xb[4])==self.mask_id
+        sampled = dict(sample_hit=(out.sampled==targets)*weights)
         gen = generator_sums(out.nll, out.mlm_preds, targets, weights, hidden, self.log_unigram)
-        self.sums.add({**gen, 'sample_hit':(out.sampled==targets)*weights, **self.main_sums(out, targets, weights)})
+        self.sums.add({**gen, **sampled, **self.main_sums(out, targets, weights)})
 
     def main_sums(self, out, targets, weights):
         return copy_sums(out.main_nll, out.main_preds, targets, out.corrupted.gather(1, out.slots), weights, self.log_unigram)
@@ -100,12 +99,21 @@ class ReplaceEval(MLMEval):
         return {**generator_metrics(s), **copy_metrics(s), 'sampled_accuracy':s['sample_hit']/max(1, s['slots'])}
 
 # %% ../../../nbs/lab/objectives/02_replace_mlm.ipynb #2b4127af
-_losses = (Curve('main_loss', 'training', 'train'),Curve('main_loss', 'held-out text'),
-    Curve('copy_floor', 'copies, knows frequencies', 'floor'))
-_right = (Curve('main_accuracy', 'where it is asked'),Curve('replaced_accuracy', 'where the sample is wrong'),
-    Curve('mask_accuracy', 'generator, on [MASK]'))
-main_panels = (Panel('Main model: loss', _losses, 'Below the dashed line it uses the words around.'),gen_panel,
-    Panel('Main model: accuracy', _right, 'How often the likeliest word is the true one.'))
+_losses = Curve('main_loss', 'training', 'train'),Curve('main_loss', 'held-out text'),Curve('copy_floor', 'copies, knows frequencies',
+    'floor')
+_main_loss = Panel('Main model: loss', _losses, 'Below the dashed line it uses the words around.')
+_right = Curve('main_accuracy', 'where it is asked'),Curve('replaced_accuracy', 'where the sample is wrong')
+_main_accuracy = Panel('Main model: accuracy', (*_right,Curve('mask_accuracy', 'generator, on [MASK]')),
+    'How often the likeliest word is the true one.')
+main_panels = (_main_loss,gen_panel,_main_accuracy)
+
+def main_summary(
+    v:dict, # metrics of an evaluation
+) -> str:
+    "What a sound run has learned."
+    gen = f"loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}"
+    main = f"{v['main_loss']:.3f}, that of copying {v['copy_floor']:.3f}, and it mends {v['replaced_accuracy']:.1%} of the wrong samples"
+    return f"The generator uses context ({gen}); the main model's loss is {main}"
 
 # %% ../../../nbs/lab/objectives/02_replace_mlm.ipynb #575c27d9
 @dataclass(frozen=True)
@@ -117,11 +125,12 @@ class ReplaceMLM(Objective):
     description,towers,encoder = 'masked language modelling on samples',('generator','encoder'),'encoder'
     mlm_tower,without = 'generator',('disc_tokens',)
     losses = dict(gen_loss='generator', main_loss='main model') # a loss of the step -> whose it is
-    panels = main_panels
+    panels,summary = main_panels,staticmethod(main_summary)
     headline_metrics = {'accuracy on [MASK]':'mask_accuracy', 'main model: loss':'main_loss', 'loss of copying':'copy_floor',
         'wrong samples mended':'replaced_accuracy'}
     table = ('mlm_loss','mask_accuracy','main_loss','copy_floor','main_accuracy','replaced_accuracy') # columns of fastai's table
-    rules = (*MLM.rules,'fakes never differ','fakes nearly always differ','fakes are not drawn at random','main model only copies')
+    rules = (*MLM.rules,'fakes never differ','fakes nearly always differ','fakes are not drawn at random',
+        'main model only copies')
     head,model,loss_func,evaluation = 'mlm',ReplaceModel,ReplaceLoss,ReplaceEval # a variant has others
 
     def make_loss(self): return self.loss_func(self.loss)

@@ -93,9 +93,11 @@ class SAS(RTD):
     "One encoder that detects its own samples of the last reading (Xu et al. 2021)."
     description,without = 'self-augmentation',(*generator_settings,'disc_tokens','final_mask_prob')
     model,waits = SASModel,('discriminator',) # towers that learn nothing at the first reading of the text
-    families,by_row = ('electra',),True # whose heads it calls; something is kept for every row, so one process has to read them all
+    families = 'electra', # whose heads it calls
+    by_row = True # something is kept for every row, so one process has to read them all
 
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
+        "One encoder with two heads."
         return super().build(replace(cfg, tie='all'), vocab_size, pad_id)
 
     def callbacks(self, tok):
@@ -103,6 +105,6 @@ class SAS(RTD):
         return [mask,Remember(self.mask.mask_prob),*others]
 
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
-        cfg = replace(cfg, tie='all')
-        shape,_ = tower_configs(cfg, vocab_size)
-        return super().flops(cfg, rows, max_len, vocab_size)-3*encoder_flops(shape, rows*max_len, max_len) # one encoder
+        "Matrix products of an update, forward and backward, padding included."
+        shape,_ = tower_configs(replace(cfg, tie='all'), vocab_size)
+        return super().flops(replace(cfg, tie='all'), rows, max_len, vocab_size)-3*encoder_flops(shape, rows*max_len, max_len) # one encoder

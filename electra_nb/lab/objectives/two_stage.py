@@ -12,17 +12,20 @@ from dataclasses import dataclass, replace
 from ...model.families import family_of, rtd_logits
 from ...model.towers import ModelConfig, tower_configs, get_models
 from ...objectives.masking import share_done, n_slots
-from ...objectives.contract import encoder_flops, vocabulary_flops
+from ...objectives.contract import encoder_flops, verdict_flops, vocabulary_flops
 from ...objectives.rtd import RTD, RTDModel, RTDOutput
 from ...core.settings import Settings
 from fastai.callback.core import Callback
-from itertools import chain
 from torch import nn
 from transformers import PreTrainedModel
 
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #1ed4c5bc
-def separate_towers(cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> tuple: # as for `get_models`; `tie` does not matter
-    "Generator and discriminator with equal embeddings that are not shared."
+def separate_towers(
+    cfg:ModelConfig=ModelConfig(), # shape and initial values; `tie` does not matter
+    vocab_size:int=30522, # rows of the embedding table
+    pad_id:int=0, # id of [PAD]
+) -> tuple: # generator and discriminator
+    "Both towers with equal embeddings that are not shared."
     gen,disc = get_models(replace(cfg, tie='embeddings'), vocab_size, pad_id)
     gen.base_model.embeddings = deepcopy(gen.base_model.embeddings)
     gen.get_output_embeddings().weight = gen.get_input_embeddings().weight
@@ -37,12 +40,16 @@ def start_from(
     "Give the discriminator the weights of the generator, as far as they fit."
     shape = 'hidden_size','num_attention_heads','intermediate_size','embedding_size'
     same = all(getattr(gen.config, k, None)==getattr(disc.config, k, None) for k in shape)
-    (below,*lower),(above,*upper) = (family_of(t).blocks(t.base_model) for t in (gen,disc)) # of the embeddings, of each layer
-    lower,upper = [*chain(*lower)],[*chain(*upper)]
+    (below,lower),(above,upper) = (_parts(t) for t in (gen,disc))
     n = sum(type(a) is type(b) for a,b in zip(lower, upper)) if same else 0
     pairs = [*zip(below if same else below[:1], above),*zip(lower[:n], upper)]
     for old,part in pairs: part.load_state_dict(old.state_dict())
     return f'embeddings and {n} of {len(upper)} layers'
+
+def _parts(tower):
+    "Modules of the embeddings, and of the layers."
+    first,*layers = family_of(tower).blocks(tower.base_model)
+    return first,[m for part in layers for m in part]
 
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #925322a4
 class TwoStageModel(RTDModel):
@@ -55,7 +62,8 @@ class TwoStageModel(RTDModel):
     def step(self, ids, masked, slots, inputs) -> RTDOutput:
         first = self.stage==1
         with torch.set_grad_enabled(first and torch.is_grad_enabled()): proposal = self.propose(ids, masked, slots, inputs)
-        verdicts = torch.zeros(ids.shape, device=ids.device) if first else rtd_logits(self.discriminator, proposal.corrupted, *inputs)
+        if first: verdicts = torch.zeros(ids.shape, device=ids.device)
+        else: verdicts = rtd_logits(self.discriminator, proposal.corrupted, *inputs)
         return RTDOutput((*proposal,verdicts,inputs[0],slots))
 
 # %% ../../../nbs/lab/objectives/10_two_stage.ipynb #7e6b3b74
@@ -98,11 +106,13 @@ class TwoStage(RTD):
     def sampling_start(self): return self.stages.first_stage
 
     def build(self, cfg:ModelConfig, vocab_size:int, pad_id:int=0) -> dict:
+        "Both towers with initial values."
         return dict(zip(self.towers, separate_towers(cfg, vocab_size, pad_id)))
 
     def callbacks(self, tok): return [*super().callbacks(tok),Stages(self.stages)]
 
-    def check_steps(self, steps:int): # refuse a training that ends before the second stage has begun
+    def check_steps(self, steps:int):
+        "Refuse a training that ends before the second stage has begun."
         share = self.stages.first_stage
         if steps<=math.ceil(share*steps):
             raise ValueError(f"first_stage={share} leaves no step for the discriminator: pass more than steps={steps}, or a smaller share")
@@ -118,8 +128,9 @@ class TwoStage(RTD):
         return first if tower=='generator' else step-first
 
     def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
-        cfg,share = replace(cfg, tie='embeddings'),self.stages.first_stage
-        gen,_ = tower_configs(cfg, vocab_size)
-        once = encoder_flops(gen, rows*max_len, max_len)+vocabulary_flops(gen, rows*n_slots(max_len, self.mask.mean_prob))
-        joint = super().flops(cfg, rows, max_len, vocab_size)
-        return round(share*3*once+(1-share)*(joint-2*once)) # in the second stage the generator has no backward pass
+        "Matrix products of an update, forward and backward, padding included: the mean over both stages."
+        gen,disc = tower_configs(replace(cfg, tie='embeddings'), vocab_size)
+        n,slots,share = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob),self.stages.first_stage
+        generator = encoder_flops(gen, n, max_len)+vocabulary_flops(gen, slots)
+        discriminator = encoder_flops(disc, n, max_len)+verdict_flops(disc, n)
+        return round(share*3*generator+(1-share)*(generator+3*discriminator))

@@ -27,18 +27,25 @@ class Problem:
 # %% ../../../nbs/lab/reports/03_doctor.ipynb #f399de4b
 def find_problems(run:RunFolder) -> list: # of `Problem`, each name once
     "Ask every rule that fits."
-    wanted,found = run.objective.rules,{}
+    wanted = run.objective.rules
+    known = {**run.settings, **run.metrics}
+    found = {}
     for rule in rules:
-        if rule.problem in found or wanted is not None and rule.problem not in wanted: continue
-        if evidence := rule.evidence(run): found[rule.problem] = rule,evidence
-    causes = [(rule,evidence) for rule,evidence in found.values() if not rule.symptom]
-    return [Problem(rule.problem, evidence, rule.advice) for rule,evidence in causes or found.values()]
+        if wanted is not None and rule.problem not in wanted: continue
+        if rule.problem in found or not all(k in known for k in rule.needs): continue
+        evidence = rule.find(run, run.metrics)
+        if evidence: found[rule.problem] = rule,evidence
+    causes = [problem for problem,(rule,_) in found.items() if not rule.symptom]
+    return [Problem(problem, evidence, rule.advice) for problem,(rule,evidence) in found.items() if not (rule.symptom and causes)]
 
 # %% ../../../nbs/lab/reports/03_doctor.ipynb #0fbfcb2b
 class Diagnosis(list):
     "The problems of a run; prints as sentences."
-    def __init__(self, run:RunFolder):
-        super().__init__(find_problems(run))
+    def __init__(self,
+        run:RunFolder,
+        problems:list, # of `Problem`
+    ):
+        super().__init__(problems)
         self.run = run
 
     @property
@@ -48,7 +55,8 @@ class Diagnosis(list):
         "What the log shows."
         run = self.run
         if self: return '\n'.join(map(str, self))
-        if not run.train and run.has_checkpoint: return 'its log is lost or cannot be read, so nothing can be said about this run'
+        lost = not run.train and any((run.path/'checkpoints').glob('step_*'))
+        if lost: return 'its log is lost or cannot be read, so nothing can be said about this run'
         if run.state[0]=='crashed': return 'nothing in its log points to a known fault'
         if is_mature(run) or has_learned(run): return f'healthy. {run.objective.summary(run.metrics)}'
         so_far = f'{run.step:,} of {run.steps:,} steps, {run.tokens/1e6:.2g} million tokens'
@@ -68,7 +76,7 @@ def diagnose(
     "Look for everything that is known to go wrong."
     if run is None: run = newest_folder('recipe.json', command='electra_diagnose')
     if not isinstance(run, RunFolder): run = RunFolder(run)
-    return Diagnosis(run)
+    return Diagnosis(run, find_problems(run))
 
 # %% ../../../nbs/lab/reports/03_doctor.ipynb #6def9015
 class Doctor(Callback):
@@ -76,13 +84,16 @@ class Doctor(Callback):
     order = orders['Doctor']
     def __init__(self,
         folder:str, # run folder
-    ): self.home,self.logged = folder,set() # run folder; names of problems
+    ):
+        self.home = folder
+        self.logged = set() # names of problems
 
     def after_epoch(self):
         if self.learn and self.learn.steps.done==self.learn.steps.last: return
         try: problems = diagnose(self.home)
         except Exception as e: # the diagnosis is no part of the training
-            return logger.warning(f'the diagnosis failed ({type(e).__name__}: {e}); the training goes on')
+            logger.warning(f'the diagnosis failed ({type(e).__name__}: {e}); the training goes on')
+            problems = []
         for problem in problems:
             if problem.name not in self.logged: logger.warning(f'diagnosis: {problem}')
             self.logged.add(problem.name)

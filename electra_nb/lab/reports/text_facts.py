@@ -6,7 +6,7 @@
 __all__ = ['n_repeated', 'repetition_ratio', 'share_of_letters', 'span_hashes', 'repetition', 'row_facts', 'WatchText']
 
 # %% ../../../nbs/lab/reports/13_text_facts.ipynb #265d2efb
-import math, numpy as np, random, unicodedata
+import numpy as np, random, unicodedata
 from collections import Counter
 from ...pretraining import write_facts
 from ...text.rows import Examples, packing_stats
@@ -27,11 +27,12 @@ def n_repeated(
 def repetition_ratio(
     sequences:list, # of words or of letters
     n:int, # neighbours in an n-gram
+    enough:int=200, # n-grams that must repeat by chance
 ) -> float: # 1: no order; None: too few n-grams to tell
     "How many times as often n-grams repeat as in shuffled sequences."
     rng = random.Random(0)
     by_chance = n_repeated([rng.sample(s, len(s)) for s in sequences], n)
-    return round(n_repeated(sequences, n)/by_chance, 3) if by_chance>=200 else None
+    return round(n_repeated(sequences, n)/by_chance, 3) if by_chance>=enough else None
 
 # %% ../../../nbs/lab/reports/13_text_facts.ipynb #370b8b38
 def _alphabetic(piece): return piece and all(c.isalpha() and unicodedata.east_asian_width(c) not in 'WF' for c in piece)
@@ -60,10 +61,11 @@ def span_hashes(
 def repetition(
     train:Examples, # packed rows
     valid:Examples, # held-out rows
+    n:int=10_000, # rows to look at
 ) -> dict: # `repeated_spans`, `held_out_seen`: shares, 0 to 1; empty if the rows are too short
     "How much of the text repeats itself, and how much of the held-out text is in the training text, too."
     def spans(rows):
-        step = math.ceil(len(rows)/10_000)
+        step = -(-len(rows)//n) # rounded up
         return span_hashes([rows[i][0][1:-1] for i in range(0, len(rows), step)])
     ours,held_out = spans(train),spans(valid)
     if not len(ours) or not len(held_out): return {}
@@ -74,15 +76,18 @@ def repetition(
 def row_facts(
     examples:Examples, # packed rows
     tok, # tokenizer of the run
+    n:int=300, # rows to look at
 ) -> dict: # shares, 0 to 1; the size of the vocabulary; the order of words and letters, if it can be told
     "How the rows begin and end, how many pieces are single letters, how many rows differ, and whether there is order in them."
-    rows = [examples[i][0] for i in range(0, len(examples), max(1, len(examples)//300))]
+    rows = [examples[i][0] for i in range(0, len(examples), max(1, len(examples)//n))]
     texts = [tok.decode(r, skip_special_tokens=True) for r in rows]
     tokens = [t for r in rows for t in tok.convert_ids_to_tokens(r.tolist(), skip_special_tokens=True)]
-    facts = dict(vocabulary=len(tok), framed=fmean(r[0]==tok.cls_token_id and r[-1]==tok.sep_token_id for r in rows), # chkstyle: ignore
-        single_letters=share_of_letters(tokens), different_rows=len({r.tobytes() for r in rows})/len(rows),
-        word_order=repetition_ratio([t.split() for t in texts], 2),
-        letter_order=repetition_ratio([[c for c in t if c.isalnum()] for t in texts], 4))
+    framed = fmean(r[0]==tok.cls_token_id and r[-1]==tok.sep_token_id for r in rows)
+    different = len({r.tobytes() for r in rows})/len(rows)
+    word_order = repetition_ratio([t.split() for t in texts], 2)
+    letter_order = repetition_ratio([[c for c in t if c.isalnum()] for t in texts], 4)
+    facts = dict(vocabulary=len(tok), framed=framed, single_letters=share_of_letters(tokens), different_rows=different,
+        word_order=word_order, letter_order=letter_order)
     return {k:v for k,v in facts.items() if v is not None}
 
 # %% ../../../nbs/lab/reports/13_text_facts.ipynb #a9cd9dd8
@@ -91,7 +96,7 @@ class WatchText(Watcher):
     name = 'the facts of the text'
     def before(self, run):
         text = run.text
-        text.facts.update(row_facts(text.train, text.tok), **repetition(text.train, text.valid))
+        run.text.facts.update(row_facts(text.train, text.tok), **repetition(text.train, text.valid))
         write_facts(run)
         return []
     def after(self, run, stopped):

@@ -13,13 +13,13 @@ from ...core.messages import quiet
 from .tokens import token_scores, token_texts
 from .towers import Scorer, load_scorer, untrained
 from ...text.reading import read_rows
-from fastcore.basics import chunked
 from pathlib import Path
 from scipy.stats import norm
 from tqdm import tqdm
 
 # %% ../../../nbs/lab/scoring/04_pairs.ipynb #432355a8
 Pair = namedtuple('Pair', 'good bad phenomenon', defaults=('all',))
+_mean = 'mean of phenomena'
 _names = dict(good=('good','sentence_good'), bad=('bad','sentence_bad'), phenomenon=('phenomenon','UID')) # field -> its names
 
 def _pair(row, where):
@@ -30,6 +30,8 @@ def _pair(row, where):
     for f in ('good','bad'):
         if isinstance(found[f], str) and found[f].strip(): continue
         raise ValueError(f"{where}: no sentence under {' or '.join(map(repr, _names[f]))}")
+    if found['phenomenon']==_mean:
+        raise ValueError(f"{where}: {_mean!r} is the name of the last row of the table: give the phenomenon another")
     return Pair(found['good'], found['bad'], 'all' if found['phenomenon'] is None else str(found['phenomenon']))
 
 # %% ../../../nbs/lab/scoring/04_pairs.ipynb #1984a410
@@ -37,39 +39,44 @@ def read_pairs(
     source, # file of rows such as .jsonl, which may be compressed, or a list of dictionaries or of (good, bad)
 ) -> list: # of `Pair`
     "Pairs from a file or from Python."
-    is_file = isinstance(source, (str,os.PathLike))
-    if is_file:
+    if isinstance(source, (str,os.PathLike)):
         path = Path(source).expanduser()
         if not path.is_file(): raise FileNotFoundError(f"no file of pairs {str(source)!r}")
         rows = ((f'{path.name}{at}',row) for at,row in read_rows(path))
     elif not isinstance(source, Iterable): raise ValueError(f"pairs={source!r}: a file of pairs or a list of them is needed")
     else: rows = ((f'pair {i}',row) for i,row in enumerate(source, 1))
     pairs = [_pair(row, where) for where,row in rows]
-    if not pairs: raise ValueError(f"{source if is_file else 'the list'} has no pairs")
+    if not pairs: raise ValueError(f"{source if isinstance(source, (str,os.PathLike)) else 'the list'} has no pairs")
     return pairs
 
 # %% ../../../nbs/lab/scoring/04_pairs.ipynb #1bc6a474
 def pair_wins(
     scorer:Scorer,
     pairs:list, # of `Pair`
+    n:int=256, # pairs at a time
 ) -> np.ndarray: # (pairs,) 1: the right sentence is likelier, 0: the wrong one, 0.5: a tie
     "Ask a model about each pair."
-    wins,n = [],256 # pairs at a time
-    for some in tqdm([*chunked(pairs, n)], 'pairs', unit='pair', unit_scale=n, delay=2, leave=False, disable=quiet()):
-        texts = token_texts(scorer.tok, [s for p in some for s in (p.good,p.bad)])
-        totals = [logp.sum() if len(logp) else -math.inf for logp,_ in token_scores(scorer, texts)] # without tokens: never preferred
-        good,bad = np.array(totals).reshape(-1, 2).T
-        wins.append((1.*(good>bad)+(good>=bad))/2)
+    wins = []
+    with tqdm(desc='pairs', total=len(pairs), unit='pair', delay=2, leave=False, disable=quiet()) as bar:
+        for i in range(0, len(pairs), n):
+            some = pairs[i:i+n]
+            texts = token_texts(scorer.tok, [s for p in some for s in (p.good,p.bad)])
+            totals = [logp.sum() if len(logp) else -math.inf for logp,_ in token_scores(scorer, texts)] # without tokens: never preferred
+            good,bad = np.array(totals).reshape(-1, 2).T
+            wins.append((1.*(good>bad)+(good>=bad))/2)
+            bar.update(len(some))
     return np.concatenate(wins)
 
 # %% ../../../nbs/lab/scoring/04_pairs.ipynb #cd80e15e
 def bootstrap_means(
     values:np.ndarray, # (n, k) results of k models for each pair
     rng:np.random.Generator,
+    n_draws:int=2000,
 ) -> np.ndarray: # (draws, k) means
     "Means over pairs that are drawn anew."
     kinds,counts = np.unique(values, axis=0, return_counts=True)
-    return rng.multinomial(len(values), counts/len(values), 2000)@kinds/len(values)
+    drawn = rng.multinomial(len(values), counts/len(values), n_draws)
+    return drawn@kinds/len(values)
 
 # %% ../../../nbs/lab/scoring/04_pairs.ipynb #d9c1ab76
 def wilson(mean:float, n:int) -> tuple: # a share in percent, of how many -> 95 % interval
@@ -106,7 +113,7 @@ def pair_table(
     rng,phenomena = np.random.default_rng(seed),np.array(phenomena)
     groups = {name:100*wins[phenomena==name] for name in dict.fromkeys(phenomena)}
     lines = [_line(name, [g], rng) for name,g in groups.items()]
-    lines.append(_line('mean of phenomena', list(groups.values()), rng))
+    lines.append(_line(_mean, list(groups.values()), rng))
     return pd.DataFrame(lines, columns='phenomenon pairs accuracy low high untrained gain gain_low gain_high'.split())
 
 # %% ../../../nbs/lab/scoring/04_pairs.ipynb #aa9a0d0c

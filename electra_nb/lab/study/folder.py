@@ -84,8 +84,10 @@ def check_rows(
     data:TaskData, # the rows of now
 ) -> None:
     "Refuse other rows under the name of a task that is in the ledger."
-    runs,extra = [r for r in lines if r['task']==data.name],extra_rows(data)
-    if any(r['rows']!=data.fingerprint() for r in runs):
+    runs = [r for r in lines if r['task']==data.name]
+    if not runs: return
+    rows,extra = data.fingerprint(),extra_rows(data)
+    if any(r['rows']!=rows for r in runs):
         raise ValueError(f"the ledger has runs of {data.name} on other rows, or with other labels, metrics or length, "
             "than now: pass another out=, or the rows of before")
     if any(r.get('extra_rows', extra)!=extra for r in runs):
@@ -124,12 +126,13 @@ def answer_paths(out:str, runs:list, split:str='dev') -> list: # folder of the s
     return paths if all(p.is_file() for p in paths) else []
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #6add581c
-def read_sums(paths:list, metric:str) -> np.ndarray: # (runs, n, 2); None: the metric has no such columns
+def read_sums(paths:list, metric:str) -> np.ndarray: # (runs, n, 2); None: no such columns, or other rows
     "What each row adds to the two sums of the score of each run."
     columns = [f'{metric}_of',f'{metric}_all']
     plain = dict(sep='\t', quoting=csv.QUOTE_NONE)
-    if not {*columns}<={*pd.read_csv(paths[0], nrows=0, **plain)}: return None
-    return np.array([pd.read_csv(p, usecols=columns, **plain)[columns].to_numpy(float) for p in paths])
+    if not all({*columns}<={*pd.read_csv(p, nrows=0, **plain)} for p in paths): return None
+    sums = [pd.read_csv(p, usecols=columns, **plain)[columns].to_numpy(float) for p in paths]
+    return np.array(sums) if len({*map(len, sums)})==1 else None
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #af97644f
 def best_runs(lines:list, task:str, start:str, n:int=1) -> list: # of the ledger; name of a task -> names of runs

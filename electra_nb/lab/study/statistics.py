@@ -117,7 +117,8 @@ def _left_out(paths, metric, stamps):
     if sums is not None: return leave_out_sums(sums) if sums.shape[1]>1 else None
     if metric not in scorers: return None
     labels,preds = zip(*map(read_predictions, paths))
-    return leave_out(labels[0], preds, metric) if len(labels[0])>1 else None
+    same = all(np.array_equal(labels[0], y) for y in labels) # no file has been changed
+    return leave_out(labels[0], preds, metric) if same and len(labels[0])>1 else None
 
 def run_sample(
     runs:list, # lines of one group, with scores

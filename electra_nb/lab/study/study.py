@@ -304,7 +304,7 @@ def submission(self:Study,
     n:int=1, # best models of each task to average; `finetune(keep=n)` keeps so many
 ) -> dict: # file -> folders of the models that answered
     "Predict GLUE's test sets and write the zip for its server."
-    if Path(path).is_dir(): raise ValueError(f"{path} is a folder: name a file, such as submission.zip")
+    if Path(path).expanduser().is_dir(): raise ValueError(f"{path} is a folder: name a file, such as submission.zip")
     if not (isinstance(n, int) and n>0): raise ValueError(f"n={n!r} must be a whole number above 0")
     used,files = {},{}
     for name in dict.fromkeys(r['task'] for r in self.lines if r.get('glue')):
