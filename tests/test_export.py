@@ -15,7 +15,6 @@ from playwright.sync_api import sync_playwright
 
 root = Path(__file__).parent.parent
 chromium = next(filter(None, map(shutil.which, ('chromium','chromium-browser','google-chrome','chrome'))), None)
-needs_browser = pytest.mark.skipif(not chromium, reason='no chromium on this machine: install it to open the page in a browser')
 docs = [f'{part} {i}' for i in range(60) for part in tiny_text.split('\n\n')]
 options = dict(corpus=docs, vocab_size=400, probe=False, device='cpu')
 awkward = ['', ' ', 'é à ü İstanbul ŐŰ', 'a\u200bb c\u00ads', '[MASK] is [CLS] here', '日本語 test 中文。', 'emoji 👩‍👩‍👧 ok 😀!', 'x'*300+' y', 'long '*400,
@@ -111,6 +110,7 @@ def served(page):
 
 @pytest.fixture(scope='module')
 def browser():
+    if not chromium: pytest.skip('no chromium on this machine: install it to open the page in a browser')
     with sync_playwright() as p:
         b = p.chromium.launch(executable_path=chromium, args=['--no-sandbox'])
         yield b
@@ -126,7 +126,6 @@ def opened(browser, served, **look):
     p.wait_for_function("performance.getEntriesByName('shaded').length>0")
     return p
 
-@needs_browser
 def test_numbers_in_the_browser(run, page, served, browser):
     "200 sentences: probabilities of PyTorch to 1e-4 with 32 bits and to 2e-2 with 8, and no request to another host."
     p,scorer = opened(browser, served),load_scorer(str(run), device='cpu')
@@ -139,7 +138,6 @@ def test_numbers_in_the_browser(run, page, served, browser):
         assert score_gap(want, found)<most
     assert p.elsewhere==[] and p.errors==[]
 
-@needs_browser
 @pytest.mark.parametrize('width,scheme', [(1280,'light'),(390,'dark')])
 def test_shades(run, served, browser, width, scheme):
     "As one types, each word is shaded by its probability, and the most suspicious ones are listed; a key finds one in the text."
@@ -160,7 +158,6 @@ def test_shades(run, served, browser, width, scheme):
     p.fill('#text', '')
     p.wait_for_function("document.getElementById('said').textContent=='No text yet.'")
 
-@needs_browser
 def test_own_folder(run, served, browser, tmp_path):
     "A folder of ONNX opens beside the packed models; one for PyTorch is refused with the command that makes the other."
     p = opened(browser, served)
@@ -172,7 +169,6 @@ def test_own_folder(run, served, browser, tmp_path):
     p.wait_for_function("document.getElementById('said').className=='error'")
     assert 'electra_export' in p.inner_text('#said')
 
-@needs_browser
 def test_from_disk(page, browser):
     "Opened as a file, the page says what to do."
     p = browser.new_page()

@@ -16,7 +16,6 @@ from map import evening, evening_pages, numbered
 from pages import Folder, Links, Notebook, flat, nbs, page_name, parameters, reading_order, section, signature, source, table, tree
 
 chromium = next(filter(None, map(shutil.which, ('chromium','chromium-browser','google-chrome','chrome'))), None)
-needs_browser = pytest.mark.skipif(not chromium, reason='no chromium on this machine: install it to read the site in a browser')
 order = reading_order()
 names = [page_name(nb) for nb in order]
 navigation = tree([Notebook(nb) for nb in order])
@@ -40,6 +39,7 @@ def site():
 
 @pytest.fixture(scope='module')
 def browser():
+    if not chromium: pytest.skip('no chromium on this machine: install it to read the site in a browser')
     with sync_playwright() as p:
         b = p.chromium.launch(executable_path=chromium, args=['--no-sandbox'])
         yield b
@@ -207,7 +207,6 @@ visit = """() => ({
     next: document.querySelector('a.next-page')?.href,
     dark: getComputedStyle(document.body).backgroundColor})"""
 
-@needs_browser
 def test_every_page(site, browser):
     "On a wide bright screen and on a narrow dark one: no error, nothing from elsewhere, nothing too wide, every picture, and the next page is the next notebook."
     _,url = site
@@ -233,7 +232,6 @@ def test_every_page(site, browser):
     assert [u for u in asked if not u.startswith((url,'data:'))]==[]
     context.close()
 
-@needs_browser
 @pytest.mark.parametrize('name', ['tutorials/own_text','book/learner','lab/reports/card','results','calls/scoring'])
 def test_current_page_in_sidebar(site, browser, name):
     "The navigation shows where the reader is, also on the last pages."
@@ -243,7 +241,6 @@ def test_current_page_in_sidebar(site, browser, name):
     assert sidebar['y']<=current['y'] and current['y']+current['height']<=sidebar['y']+sidebar['height']
     page.close()
 
-@needs_browser
 def test_search_finds_the_page(site, browser):
     "What people search for leads to the page about it first."
     wanted = '''howto/resume: checkpoint, checkpoints, deterministic, reproducible, resume
@@ -281,7 +278,6 @@ def test_search_finds_the_page(site, browser):
     page.close()
     assert found==wanted
 
-@needs_browser
 @pytest.mark.parametrize('served', [True,False])
 def test_search(site, browser, served):
     "The search finds a class, served or opened as a file."
@@ -293,7 +289,6 @@ def test_search(site, browser, served):
     assert any(h.endswith('masking.html#electra_nb.objectives.masking.MaskTokens') for h in hrefs)
     page.close()
 
-@needs_browser
 def test_copy(site, browser):
     "The button on a block of code copies what the block shows."
     _,url = site
@@ -308,7 +303,6 @@ def test_copy(site, browser):
     assert page.evaluate('navigator.clipboard.readText()').strip()==block.locator('pre').inner_text().strip()
     context.close()
 
-@needs_browser
 @pytest.mark.parametrize('scheme', ['light','dark'])
 def test_pictures_follow_the_page(site, browser, scheme):
     "A picture has the shade of its page: its corner is about as light or dark as the background."
@@ -319,7 +313,6 @@ def test_pictures_follow_the_page(site, browser, scheme):
     assert corner<60 if scheme=='dark' else corner>200
     page.close()
 
-@needs_browser
 def test_folded_options(site, browser):
     "Without scripts, on a phone, a click on a group of options shows their meaning, and the page stays as wide as the screen."
     context = browser.new_context(viewport=dict(width=390, height=900), java_script_enabled=False)
@@ -346,7 +339,6 @@ contrast = """spans => {
         const [a,b] = [light(paint(style.backgroundColor)),light(paint(style.color))]
         return [s.title, s.textContent, Math.max(a, b)/Math.min(a, b)] }) }"""
 
-@needs_browser
 @pytest.mark.parametrize('scheme', ['light','dark'])
 def test_token_pictures(site, browser, scheme):
     "Coloured tokens have a contrast of 4.5 (WCAG AA) and a sign that needs no colour."
@@ -361,7 +353,6 @@ def test_token_pictures(site, browser, scheme):
     assert min(c for v in kinds.values() for _,c in v)>=4.5, {k:min(c for _,c in v) for k,v in kinds.items()}
     page.close()
 
-@needs_browser
 def test_marked_answers_in_the_dark(site, browser):
     "A word on a light ground is dark on a dark page, too."
     page = browser.new_page(color_scheme='dark')
@@ -370,7 +361,6 @@ def test_marked_answers_in_the_dark(site, browser):
     assert found and min(c for *_,c in found)>=4.5, found
     page.close()
 
-@needs_browser
 def test_tables_of_pandas(site, browser):
     "A table has one line of names, and words stand at the left under a name that stands there too."
     page = browser.new_page()
@@ -383,7 +373,6 @@ def test_tables_of_pandas(site, browser):
     assert align==['left','left']
     page.close()
 
-@needs_browser
 def test_theme_button(site, browser):
     "The button in the corner turns the page dark."
     page = browser.new_page(color_scheme='light', viewport=dict(width=1280, height=900))
@@ -396,7 +385,6 @@ def test_theme_button(site, browser):
     assert shade()<150<before
     page.close()
 
-@needs_browser
 def test_words_light_up(site, browser):
     "From the front page one comes to the page with the models of the project, which shades words; another page leads there too."
     if shutil.which('npm') is None: pytest.skip('npm is not installed: the site has no page words/ here')
@@ -444,7 +432,6 @@ def test_contents_beside_the_page(site, browser):
     assert text['width']>=46*16-2 and page.locator('.toc-tree').evaluate('t => t.scrollWidth<=t.clientWidth')
     page.close()
 
-@needs_browser
 @pytest.mark.parametrize('name', ['book/pretraining','calls/finetuning'])
 def test_defaults_take_little_room(site, browser, name):
     "The column of defaults is no wider than its longest line, so that meanings are read without scrolling."
@@ -457,7 +444,6 @@ def test_defaults_take_little_room(site, browser, name):
     assert table.evaluate('t => t.parentElement.scrollWidth-t.parentElement.clientWidth')<=0
     page.close()
 
-@needs_browser
 def test_header_on_a_phone(site, browser):
     "Menu, name and switches stand beside each other with room between them, and the page begins below them."
     page = browser.new_page(viewport=dict(width=390, height=800))
@@ -469,7 +455,6 @@ def test_header_on_a_phone(site, browser):
         assert parts[-1]['x']+parts[-1]['width']<=390 and header['y']+header['height']<=title['y'], name
     page.close()
 
-@needs_browser
 def test_code_has_no_stripes(site, browser):
     "A block of code that fits has one ground from edge to edge: no shade that says there is more."
     page = browser.new_page(viewport=dict(width=1280, height=900), color_scheme='light')

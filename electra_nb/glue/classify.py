@@ -155,6 +155,7 @@ class Classify:
     def to_labels(self, act): return self.loss.decodes(act) # probabilities or scores -> ids of the likeliest labels, or scores
     def name(self, v): return self.names[int(v)] if self.names else f'{float(v):.2f}' # a label id, or a score, in words
     def files(self, rows, act): return {'.tsv':self.predictions(rows, act).to_csv(sep='\t', index_label='index')}
+    def html(self, table): return table.to_html()
     def hf_model(self, model): return to_hf(model, self.task)
     def save(self, model, folder, tok, files): save_classifier(model, folder, tok, self.task, files)
     def load(self, folder, dropout=0.1, attention_dropout=0.1): return load_classifier(folder, dropout, attention_dropout)

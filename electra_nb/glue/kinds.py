@@ -55,6 +55,7 @@ class Kind(Protocol):
     def failure(self, rows, pred, loss:float) -> str: ... # 'diverged', 'constant' or empty
     def majority_baseline(self, train, dev) -> float: ... # score of an answer that looks at no text
     def shown(self, feats, batch:tuple, max_n:int, **columns): ... # a data frame: rows of a batch in words, with other predictions
+    def html(self, table) -> str: ... # such a data frame in a notebook
     def confused(self, rows, pred) -> tuple: ... # true ids, predicted ids, names; refused where there are no labels
     def hf_model(self, model): ... # the same model as a class of transformers
     def save(self, model, folder:str, tok, files:dict) -> None: ... # a Hugging Face folder, with more files by name

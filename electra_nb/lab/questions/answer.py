@@ -6,7 +6,7 @@
 __all__ = ['Answer', 'answer_rows']
 
 # %% ../../../nbs/lab/questions/06_answer.ipynb #b8a96ae2
-import json, math, numpy as np, pandas as pd
+import html as _html, json, math, numpy as np, pandas as pd, re
 from collections import Counter
 from dataclasses import dataclass, replace
 from ...core.messages import logger
@@ -162,8 +162,25 @@ def majority_baseline(self:Answer, train:QuestionRows, dev:QuestionRows) -> floa
 # %% ../../../nbs/lab/questions/06_answer.ipynb #6a22ae54
 @patch
 def shown(self:Answer, feats:Windows, batch:tuple, max_n:int, **columns) -> pd.DataFrame:
-    text,rows = feats.tok.decode,list(zip(*(o[:max_n].tolist() for o in batch[:3]))) # ids, length, ids before the context
-    table = dict(question=[text(ids[1:n_a-1]) for ids,_,n_a in rows], context=[text(ids[n_a:n-1]) for ids,n,n_a in rows])
+    "Questions, contexts, targets and other spans of the first `max_n` windows of a batch."
+    text,(ids,lens,n_a) = feats.tok.decode,(o[:max_n].tolist() for o in batch[:3])
+    questions = [text(row[1:n-1]) for row,n in zip(ids, n_a)]
+    contexts = [text(row[n:end-1]) for row,n,end in zip(ids, n_a, lens)]
+    table = dict(question=questions, context=contexts)
     for name,spans in dict(target=batch[-1], **columns).items():
-        table[name] = [text(ids[a:b+1]) if a else '' for (ids,_,_),(a,b,*_) in zip(rows, spans.tolist())]
+        places = spans[:max_n,:2].tolist()
+        table[name] = [text(row[a:b+1]) if a else '' for row,(a,b) in zip(ids, places)]
     return pd.DataFrame(table)
+
+_colours = dict(target='#b7e4c7', prediction='#bcd7f5')
+
+@patch
+def html(self:Answer, table:pd.DataFrame) -> str:
+    "A table of `shown` for a notebook, with the answers coloured in their contexts."
+    table = table.map(lambda v: _html.escape(v) if isinstance(v, str) else v)
+    def coloured(row):
+        marks = {row[k]:c for k,c in _colours.items() if k in row and row[k]} # where both are the same, the later colour
+        pattern = '|'.join(re.escape(t) for t in sorted(marks, key=len, reverse=True))
+        def mark(m): return f'<span style="background:{marks[m[0]]}">{m[0]}</span>'
+        return re.sub(pattern, mark, row.context, count=len(marks)) if marks else row.context
+    return table.assign(context=table.apply(coloured, axis=1)).to_html(escape=False)

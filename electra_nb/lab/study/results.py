@@ -23,7 +23,7 @@ def show_batch(self:FeaturesDL,
     **kwargs,
 ):
     "Show texts and targets."
-    display(HTML(self.kind.shown(self.examples, b or self.one_batch(), max_n).to_html()))
+    display(HTML(self.kind.html(self.kind.shown(self.examples, b or self.one_batch(), max_n))))
 
 @patch
 def show_results(self:FeaturesDL,
@@ -33,7 +33,7 @@ def show_results(self:FeaturesDL,
     **kwargs,
 ):
     "Show texts, targets and predictions."
-    display(HTML(self.kind.shown(self.examples, b, max_n, prediction=outs).to_html()))
+    display(HTML(self.kind.html(self.kind.shown(self.examples, b, max_n, prediction=outs))))
 
 # %% ../../../nbs/lab/study/02_results.ipynb #52feabcf
 def top_losses(
@@ -55,7 +55,7 @@ def most_confused(
     most:int=40, # to be shown
 ) -> np.ndarray: # ids, in their order
     "The labels with the most mistakes."
-    wrong = true!=pred
+    wrong = np.asarray(true)!=np.asarray(pred)
     mistakes = np.bincount(np.concatenate([true[wrong],pred[wrong]]).astype(int), minlength=n_labels)
     return np.sort(np.argsort(-mistakes, kind='stable')[:most])
 
