@@ -15,6 +15,7 @@ from ..reports.text_facts import share_of_letters, span_hashes
 from ...recipe import make_recipe
 from ...text.corpus import cut, get_corpus
 from ...text.tokenizer import coverage_report, even_sample, line_encoder, vocab_kinds
+from pathlib import Path
 import numpy as np
 
 # %% ../../../nbs/lab/language/03_survey.ipynb #b7fd0a7f
@@ -132,7 +133,7 @@ def _table(name, facts, tried):
 # %% ../../../nbs/lab/language/03_survey.ipynb #396539e8
 def _call(size, options):
     "The line to type; three dots for a corpus that has no name."
-    def word(v): return repr(v) if isinstance(v, (str,int)) else '…'
+    def word(v): return repr(str(v) if isinstance(v, Path) else v) if isinstance(v, (str,int,Path)) else '…'
     return f"pretrain({', '.join([repr(size),*(f'{k}={word(v)}' for k,v in options.items())])})"
 
 def survey(
@@ -158,7 +159,8 @@ def survey(
     best,why_size = _best_size(sizes)
     options,why = _advise(facts, facts['characters']/tried[kind]['chars_per_token'], recipe)
     options = {**({} if kind=='wordpiece' else dict(tokenizer=kind)), **({} if best==n else dict(vocab_size=best)), **options}
-    given = {k:v for k,v in dict(corpus=corpus, text_column=text_column, whole_files=whole_files).items() if v not in (None,'text',False)}
+    usual = {} if corpus is None else dict(corpus=corpus)
+    given = usual | {k:v for k,v in dict(text_column=text_column, whole_files=whole_files).items() if v not in ('text',False)}
     tried = [*tried.values(),sizes[0],sizes[2]]
     notes = why_kind,why_size,*why,_call(size, given | options)
     return Survey(facts, tried, options, _table(found.name, facts, tried), notes)
