@@ -3335,6 +3335,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                        'electra_nb/model/families.py'),
                                            'electra_nb.model.families.family_of': ( 'book/families.html#family_of',
                                                                                     'electra_nb/model/families.py'),
+                                           'electra_nb.model.families.four_times': ( 'book/families.html#four_times',
+                                                                                     'electra_nb/model/families.py'),
                                            'electra_nb.model.families.generator_layout': ( 'book/families.html#generator_layout',
                                                                                            'electra_nb/model/families.py'),
                                            'electra_nb.model.families.initialize_electra': ( 'book/families.html#initialize_electra',

@@ -25,7 +25,7 @@ _shape = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, max_po
 _no_ids = dict.fromkeys(('bos_token_id','eos_token_id'))
 makers = dict(bert=lambda n: BertForMaskedLM(BertConfig(vocab_size=n, intermediate_size=50, **_shape)),
     albert=lambda n: AlbertForMaskedLM(AlbertConfig(vocab_size=n, intermediate_size=50, embedding_size=16, **_shape, **_no_ids)),
-    modern=lambda n: ModernBertForMaskedLM(ModernBertConfig(vocab_size=n, intermediate_size=48, pad_token_id=0, cls_token_id=None, sep_token_id=None, **_shape, **_no_ids)))
+    modern=lambda n: ModernBertForMaskedLM(ModernBertConfig(vocab_size=n, intermediate_size=51, pad_token_id=0, cls_token_id=None, sep_token_id=None, **_shape, **_no_ids)))
 
 def save(model, folder, **settings):
     "A model with noise in a folder, with the tokenizer of these tests and perhaps other settings in its config.json."

@@ -18,13 +18,13 @@ class ModelConfig(Settings):
     hidden_size:int=256 # width of the discriminator (Table 6)
     n_layers:int=12 # depth of the discriminator (Table 6)
     n_heads:int=None # attention heads; None: one for every 64 units
-    intermediate_size:int=None # width of the feed-forward layer; None: 4 × `hidden_size`
+    intermediate_size:int=None # width of the feed-forward layer; None: 4 × `hidden_size` (8/3 where layers are gated)
     embedding_size:int=128 # width of the shared embeddings (Table 6; 768 for base)
     max_positions:int=512 # positions with an embedding: the longest text
     generator_size:float=0.25 # width of the generator as a share of the discriminator's (Table 6; the code's 1/3 for base is 0.33333)
     generator_layers:float=1.0 # depth of the generator, likewise
     generator_heads:int=None # heads of the generator; None: one for every 64 units
-    generator_intermediate:int=None # width of its feed-forward layer; None: 4 × its width
+    generator_intermediate:int=None # width of its feed-forward layer; None: likewise, of its width
     dropout:float=0.1 # on embeddings and the output of each sublayer (Table 6)
     attention_dropout:float=0.1 # on attention weights (Table 6)
     generator_dropout:float=None # both, in the generator (0: METRO, Bajaj et al. 2022); None: as in the discriminator (original code)

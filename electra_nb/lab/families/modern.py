@@ -17,17 +17,16 @@ from transformers import BertConfig, ModernBertConfig, ModernBertForMaskedLM, Mo
 from transformers import ModernBertForSequenceClassification, ModernBertForTokenClassification, ModernBertModel, PreTrainedModel
 
 # %% ../../../nbs/lab/families/03_modern.ipynb #b1dc4df1
-_same = 'vocab_size hidden_size num_hidden_layers num_attention_heads max_position_embeddings pad_token_id'.split()
+_same = 'vocab_size hidden_size num_hidden_layers num_attention_heads intermediate_size max_position_embeddings pad_token_id'.split()
 _no_ids = dict.fromkeys(('bos_token_id','eos_token_id','cls_token_id','sep_token_id'))
 
 def _modern(bert, eps):
     "A configuration of ModernBERT of the shape of one of BERT."
     if bert.hidden_size//bert.num_attention_heads%2:
         raise ValueError(f"heads are {bert.hidden_size//bert.num_attention_heads} wide: rotary positions need an even number")
-    drop,width = bert.hidden_dropout_prob,bert.intermediate_size*2//3//8*8
-    return ModernBertConfig(num_labels=1, intermediate_size=width, mlp_dropout=drop, embedding_dropout=drop,
-        attention_dropout=bert.attention_probs_dropout_prob, hidden_activation=bert.hidden_act,
-        norm_eps=eps or 1e-5, **{k:getattr(bert, k) for k in _same}, **_no_ids)
+    drop = bert.hidden_dropout_prob
+    return ModernBertConfig(num_labels=1, mlp_dropout=drop, embedding_dropout=drop, norm_eps=eps or 1e-5,
+        attention_dropout=bert.attention_probs_dropout_prob, hidden_activation=bert.hidden_act, **{k:getattr(bert, k) for k in _same}, **_no_ids)
 
 def modern_configs(
     cfg:ModelConfig,
@@ -35,7 +34,7 @@ def modern_configs(
     pad_id:int=0, # id of [PAD]
 ) -> tuple: # `ModernBertConfig` of the generator and of the discriminator
     "Hugging Face configurations of both towers."
-    of_bert = electra_configs(replace(cfg, init='paper'), vocab_size, pad_id, BertConfig)
+    of_bert = electra_configs(replace(cfg, init='paper'), vocab_size, pad_id, BertConfig, lambda width: width*8//3//8*8)
     return tuple(_modern(o, cfg.layer_norm_eps) for o in of_bert)
 
 # %% ../../../nbs/lab/families/03_modern.ipynb #016eade4

@@ -8,7 +8,6 @@ __all__ = ['layouts', 'EncoderLayout', 'family_name', 'shape_of', 'start_config'
 
 # %% ../../../nbs/lab/start/01_layouts.ipynb #44a6af72
 import re, torch
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from ...core.messages import logger
 from ...model.families import electra_config, family_named, family_of
@@ -30,7 +29,6 @@ class EncoderLayout:
     out:str='generator_lm_head' # the output layer of its masked language model
     mlm:tuple=('generator_predictions.','generator_lm_head.') # beginnings of the names of a head for masked words
     rtd:tuple=('discriminator_predictions.',) # of a discriminator's
-    feed_forward:Callable=lambda width: width # its width -> `intermediate_size` of a recipe
 
     def table(self, kind): return f"{self.words.split('.')[0]}.embeddings.{kind}_embeddings.weight" # of 'token_type' or 'position'
     @property
@@ -56,8 +54,8 @@ layouts['distilbert'] = EncoderLayout(tuple(_distil.items()), dict(hidden_size='
 layouts['albert'] = EncoderLayout((_body('albert', 'albert'),(r'^predictions\.bias$','predictions.decoder.bias')), family='albert',
     words='albert.embeddings.word_embeddings.weight', out='predictions.decoder', mlm=('predictions.',), rtd=('classifier.',))
 layouts['modernbert'] = EncoderLayout((_body('model', 'model', 'embeddings|layers|final_norm'),),
-    dict(hidden_act='hidden_activation', layer_norm_eps='norm_eps'), family='modern', words='model.embeddings.tok_embeddings.weight', out='decoder', mlm=('head.','decoder.'), rtd=('head.','classifier.'),
-    feed_forward=lambda width: width*3//2)
+    dict(hidden_act='hidden_activation', layer_norm_eps='norm_eps'), family='modern', words='model.embeddings.tok_embeddings.weight',
+    out='decoder', mlm=('head.','decoder.'), rtd=('head.','classifier.'))
 
 # %% ../../../nbs/lab/start/01_layouts.ipynb #0c9699be
 def family_name(
@@ -78,7 +76,7 @@ def shape_of(
     layout = layouts[cfg.model_type]
     narrow = {k:getattr(cfg, k) for k in ('embedding_size',) if hasattr(cfg, k)}
     return dict(hidden_size=cfg.hidden_size, n_layers=cfg.num_hidden_layers, n_heads=cfg.num_attention_heads, **narrow,
-        intermediate_size=layout.feed_forward(cfg.intermediate_size), hidden_act=_own(cfg, 'hidden_act'), layer_norm_eps=_own(cfg, 'layer_norm_eps'),
+        intermediate_size=cfg.intermediate_size, hidden_act=_own(cfg, 'hidden_act'), layer_norm_eps=_own(cfg, 'layer_norm_eps'),
         family=layout.family, lexical_start=False)
 
 # %% ../../../nbs/lab/start/01_layouts.ipynb #29d677a9

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ...core.files import file_hash, hash_texts, read_json
 from ...core.messages import logger
 from ...core.settings import settings
-from .layouts import layouts, modules_of, repeat_rows, shape_of, start_config, start_weights, weights_file
+from .layouts import modules_of, repeat_rows, shape_of, start_config, start_weights, weights_file
 from ...model.families import family_of
 from ...model.hf import config_values, folder_state, load_folder_state
 from ...recipe import recipes, with_objective
@@ -101,7 +101,7 @@ def generator_shape_of(
     own = gen or cfg
     layers = gen.num_hidden_layers/cfg.num_hidden_layers if gen else layers
     return dict(generator_size=own.hidden_size/cfg.hidden_size, generator_heads=own.num_attention_heads,
-        generator_intermediate=layouts[own.model_type].feed_forward(own.intermediate_size), generator_layers=layers)
+        generator_intermediate=own.intermediate_size, generator_layers=layers)
 
 # %% ../../../nbs/lab/start/02_weights.ipynb #a3aa447f
 class Start:
