@@ -26,6 +26,8 @@ def table(sep=',', **columns):
     "A table in text, with quotes where a cell needs them."
     return pd.DataFrame(columns).to_csv(index=False, sep=sep)
 
+def docs_of(texts): return [f'{t}, as they all say' for t in texts]
+
 def squad(answers, **more):
     qas = [[dict(id=f'q{i}', question=q, answers=a, **more)] for i,(q,a) in enumerate(zip(questions, answers))]
     return json.dumps(dict(version='v2.0', data=[dict(title='mills', paragraphs=[dict(context=c, qas=q) for c,q in zip(places, qas)])]))
@@ -112,6 +114,22 @@ def test_tagged(name, tmp_path):
     assert {' '.join(ws) for rows in task.splits.values() for ws in rows.words}=={' '.join(ws) for ws,_ in sentences}
     assert len(own_rows(path, task.task))==24
 
+def test_numbers_in_documents(tmp_path):
+    "Sentences are numbered anew in each document."
+    rows = [(f'd{i//2}',i%2,w,t) for i,(ws,ts) in enumerate(sentences) for w,t in zip(ws, ts)]
+    path = write(tmp_path/'documents.csv', table(**dict(zip(('doc_id','sent_id','word','tag'), zip(*rows)))))
+    assert n_rows(own_data(path))==24
+    alone = [(0,w,t) for ws,ts in sentences for w,t in [*zip(ws, ts)][:1]]
+    columns = dict(zip(('sent_id','word','tag'), zip(*[(i%8,w,t) for i,(_,w,t) in enumerate(alone)])))
+    with pytest.raises(ValueError, match='not in adjacent rows'): own_data(write(tmp_path/'mixed.csv', table(**columns)))
+
+def test_names_of_columns(tmp_path, capsys):
+    "A line that names the columns of a file with a word a line is no word."
+    for sep,first in (('\t','Word\tTag'),(' ','token upos')):
+        path = write(tmp_path/'named.conll', f'{first}\n'+'\n\n'.join(f'Olga{sep}NOUN\nruns{i}{sep}VERB' for i in range(24)))
+        assert own_data(path).task.labels==('NOUN','VERB')
+        assert 'is taken for names of the columns' in heard(capsys)
+
 pairs = dict(Frage='Antwort', query='passage', sent1='sent2', claim_a='claim_b', text='text_pair', Headline='articleBody')
 
 @pytest.mark.parametrize('first', pairs)
@@ -129,7 +147,25 @@ def test_three_texts(tmp_path):
     with pytest.raises(ValueError, match='Pass text= and label='): own_data(path)
     assert own_data(path, text='a,c').task.text==('a','c')
 
+def test_yes_or_no(tmp_path):
+    "Questions about passages: the answers are the labels, however often a passage comes again."
+    for name in ('passage','document'):
+        path = write(tmp_path/f'{name}.csv', table(question=[f'is it so that {t}?' for t in texts], **{name:[texts[i//4*4] for i in range(36)]}, answer=['yes','no']*18))
+        found = own_data(path).task
+        assert (found.text,found.label,found.labels)==(('question',name),'answer',('no','yes'))
+
 refused = {
+    'annotators.csv':(table(text=[texts[i%12] for i in range(36)], label1=moods, label2=moods[::-1]),{},'Pass text= and label='),
+    'asked.csv':(table(question=texts, passage=docs_of(texts), answer=docs_of(moods)),{},'Pass text= and label='),
+    'unknown_name.csv':(table(question=texts, snippet=[f'{t} for more' for t in texts], answer=moods),{},'Pass text= and label='),
+    'two_labels.csv':(table(review=texts, rating=['1','2']*18, sentiment=moods),{},'which column holds the labels, sentiment or rating'),
+    'comma.tsv':(table(text=texts, mood=moods),{},'Of one column'),
+    'title.csv':(table(**{'Ours':texts, '':moods}),{},'Pass text= and label='),
+    'set.csv':(table(text=texts, mood=["{'calm', 'big'}"]*36),{},'several labels'),
+    'torn.csv':(table(text=[' '.join(ws) for ws,_ in sentences], ner=[' '.join(ts[i==5:]) for i,(_,ts) in enumerate(sentences)]),{},"column 'ner' has 4 tags of spans, column 'text' 5 words"),
+    'turned.conll':('\n\n'.join('\n'.join(f'{t} {w}' for w,t in zip(*s)) for s in sentences),{},'was taken for the words, holds tags of spans'),
+    'two_tags.csv':(table(sent=[i for i,(ws,_) in enumerate(sentences) for _ in ws], word=[w for ws,_ in sentences for w in ws],
+        **dict.fromkeys(('outer','inner'), [t for _,ts in sentences for t in ts])),{},'which column holds the tags, outer or inner'),
     'spam.tsv':(''.join(f'{m}\t{t}\n' for t,m in zip(texts, moods)),{},'first line is a row, no line of names'),
     'messages.txt':(''.join(f'{m}\t{t}\n' for t,m in zip(texts, moods)),{},'first line is a row, no line of names'),
     'twice.csv':(table(text=texts, mood=moods)*2,{},'the first line comes again in row 37'),

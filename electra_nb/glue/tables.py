@@ -81,18 +81,20 @@ def _class_names(source):
     return {k:f.names for k,f in inner.items() if hasattr(f, 'names')}
 
 # %% ../../nbs/book/43_tables.ipynb #7fbb2703
+def _is_frame(v): return hasattr(v, 'iloc') and hasattr(v, 'columns')
+
 def _as_dict(source):
     "Columns of a data frame, a data set, a dictionary, or a list of dictionaries."
     if hasattr(source, 'column_names') and not hasattr(source, '__len__'): source = list(source) # it is streamed
     if isinstance(source, list) and source and all(isinstance(r, dict) for r in source):
         return {k:[r.get(k) for r in source] for k in dict.fromkeys(k for r in source for k in r)}
-    if hasattr(source, 'iloc'):
+    if _is_frame(source):
         twice = source.columns[source.columns.duplicated()]
         if len(twice): raise ValueError(f"two columns of the data frame are named {twice[0]!r}")
         return source.to_dict('list')
-    columns = source.to_dict() if hasattr(source, 'to_dict') else source
-    if isinstance(columns, dict) and not any(hasattr(v, 'column_names') for v in columns.values()): return columns
-    raise ValueError(f"rows are a file, a data frame, a Dataset or columns, not {type(source).__name__}; choose a split of a DatasetDict")
+    columns = source.to_dict() if hasattr(source, 'to_dict') and not hasattr(source, 'iloc') else source
+    if isinstance(columns, dict) and not any(_is_frame(v) or hasattr(v, 'column_names') for v in columns.values()): return columns
+    raise ValueError(f"rows are a file, a data frame, a Dataset or columns, not {type(source).__name__}; pass the splits one by one")
 
 def from_memory(
     source, # data frame, `datasets.Dataset`, or name -> values
@@ -127,6 +129,8 @@ def read_table(
     path = Path(source).expanduser()
     if is_saved(path): return read_saved(path)
     reader = next((readers[s] for s in map(str.lower, path.suffixes[::-1]) if s in readers), None)
+    if path.is_dir(): raise ValueError(f"{str(source)!r} is a folder: labelled rows are read from one {_known(readers)}. "
+        "Of folders with the names of labels make a table with the columns text and label")
     if not path.is_file(): raise FileNotFoundError(f"no file {str(source)!r}: labelled rows are read from a {_known(readers)}")
     if reader is None: raise ValueError(f"{source}: a table is a {_known(readers)}")
     return reader(path)

@@ -20,8 +20,9 @@ from ...glue.tasks import own_name, score_first, Split, split_sizes, Task, TaskD
 from ...text.reading import is_blank, is_null
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #c9c5424d
-_pair_names = (('premise','hypothesis'),('question','sentence'),('question','context'),('question','answer'),('question','passage'),
-    ('query','passage'),('query','document'),('headline','articlebody'),('text','text_pair'),('source','target'))
+_asked = 'sentence context passage paragraph document answer'.split()
+_pair_names = (('premise','hypothesis'),*((q,a) for q in ('question','query') for a in _asked),('headline','articlebody'),
+    ('text','text_pair'),('source','target'))
 _numbered = re.compile(r'(.*?)[ _-]?([1a])|(.*?)[ _-]?([2b])')
 
 def n_words(values):
@@ -43,13 +44,29 @@ def name_pairs(names) -> list: # of columns
     return [[lower[n] for n in pair] for pair in (*numbered,*_pair_names) if {*pair}<=lower.keys()]
 
 def guess_text(columns:dict) -> list:
-    "Names of the text columns, among columns that are not the labels; none if there is a choice of three."
-    running = [n for n,v in columns.items() if is_running(v)]
-    pairs = [p for p in name_pairs(columns) if all(n_words(columns[n])>=1 for n in p)]
-    if pairs: return pairs[0]
+    "Names of the text columns, among columns that are not the labels; none if there is a choice of three, or of two pairs."
+    running,words = [n for n,v in columns.items() if is_running(v)],{n:n_words(v) for n,v in columns.items()}
+    long = {n for n in words if words[n]>=3}
+    def usual(pair): return tuple(n.lower() for n in pair) in _pair_names
+    pairs = [p for p in name_pairs(columns) if all(words[n]>=1 for n in p) and (usual(p) or long & {*p} or not long)]
+    pairs = [p for p in pairs if {*p}<=long] or pairs
+    if pairs: return pairs[0] if len(pairs)==1 else []
     named = [n for want in text_names for n in columns if n.lower()==want and (n in running or not running)]
     if len(running)>2: return named[:1]
-    return running or named[:1] or [max(columns, key=lambda n: n_words(columns[n]))] if columns else []
+    return running or named[:1] or [max(words, key=words.get)] if columns else []
+
+# %% ../../../nbs/lab/own_data/01_labels.ipynb #63af1930
+def _named_label(lower, name): # `lower` is name in small letters -> name
+    "The column with the name of one of labels; two that are equally likely are refused."
+    found = [lower[n] for n in label_names if n in lower]
+    if len(found)>1 and found[0].lower() not in label_names[:2]:
+        raise ValueError(f"{name}: which column holds the labels, {' or '.join(found)}? Pass label=")
+    return found[0] if found else None
+
+def _may_be_label(table, text, column):
+    "Has a column, the only one that is left, no more words than the texts?"
+    n = n_words(table.columns[column])
+    return n<3 or n<=min(n_words(table.columns[t]) for t in text)
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #1b296b1d
 def as_names(columns) -> list:
@@ -70,12 +87,13 @@ def choose_columns(
     need_columns(table, [*text,*([] if label is None else [label])])
     if len(text)>2: raise ValueError(f"text={','.join(text)}: a task has one or two columns of text")
     lower = {n.lower():n for n in names if n not in text}
-    if label is None: label = next((lower[n] for n in label_names if n in lower), None)
+    if label is None: label = _named_label(lower, table.name)
     text = text or guess_text({n:v for n,v in table.columns.items() if n!=label})
     left = [n for n in names if n not in text]
-    if label is None and len(left)==1: label = left[0]
-    if not text or label is None or label in text:
-        raise ValueError(f"{table.name}: which columns hold texts and labels? Pass text= and label=; columns there: {known}")
+    if label is None and len(left)==1 and _may_be_label(table, text, left[0]): label = left[0]
+    if not text or not label or label in text:
+        one = ". Of one column: is another sign than that of its ending between its cells?" if len(names)==1 else ''
+        raise ValueError(f"{table.name}: which columns hold texts and labels? Pass text= and label=; columns there: {known}{one}")
     return tuple(text),label
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #7efacf13
@@ -92,10 +110,10 @@ def need_cells(table:Table, column:str, what:str) -> None:
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #4081d019
 # as pandas and NumPy write one into a .csv: of words, or of two numbers or more
-_written_list = re.compile(r"""[\[(]\s*(?:['"].*['"],?|-?\d+\.?(?:[\s,]+-?\d+\.?)+,?)\s*[\])]""")
-_separators,_comma = ',;|/',re.compile(r'-?\d+,\d+')
+_written_list = re.compile(r"""[\[({]\s*(?:['"].*['"],?|-?\d+\.?(?:[\s,]+-?\d+\.?)+,?)\s*[\])}]""")
+_separators,_comma = ',;|/&+',re.compile(r'-?\d+,\d+')
 
-def _parts(v, sep): return [p.strip() for p in v.split(sep)]
+def _parts(v, sep): return [p.strip() for p in v.split(sep) if p.strip()]
 
 def _combined(words):
     "Separators at which labels fall into parts that come again in other labels, at other places."

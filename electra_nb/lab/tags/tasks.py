@@ -66,6 +66,10 @@ def choose_lists(
     tags = choose(_tags, [c for c in lists if c!=words], -1) if label is None else given[1]
     if words is None or tags in (words,None): raise ValueError(f"{table.name}: which columns hold the lists of words and tags? Pass text= "
         f"and label=; columns there: {', '.join(table.columns)}")
+    if None not in (text,label): return words,tags
+    if are_spans(as_spans(list_column(table, words))[0]):
+        raise ValueError(f"{table.name}: column {words!r}, which was taken for the words, holds tags of spans: pass text= and label=, "
+            f"names of two of the columns {', '.join(lists)}")
     if text is None and all(re.fullmatch(r'\d+([-.]\d+)?', w) for ws in list_column(table, words) for w in ws):
         raise ValueError(f"{table.name}: column {words!r} numbers the words: pass text= and label=, names of two of the columns "
             f"{', '.join(c for c in lists if c not in (words,'-1'))}; CoNLL-U is read by itself from a file named .conllu")
