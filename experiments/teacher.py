@@ -3,9 +3,9 @@
     python teacher.py RUN DATA OUT --tasks subj_200 chunk_200 --size hour --seeds 0 1 2 3 4
 
 RUN, DATA and the rows that are scored are those of wide_text.py and wide_tagger.py, with `--rows dev` other rows. Texts without
-labels are the rest of the training file, for tags sentences of Wikipedia; clusters of words are counted in Wikipedia. Each head is
-trained with and without a teacher, with the defaults of `finetune`, and compared with the other and with the teacher over rows and
-seeds. A task that OUT has comparisons of is left out.
+labels are the rest of the training file, for English tags sentences of Wikipedia; clusters of words are counted in Wikipedia, Spanish
+ones in the training file. Each head is trained with and without a teacher, with the defaults of `finetune`, and compared with the other
+and with the teacher over rows and seeds. A task that OUT has comparisons of is left out.
 """
 import argparse, json, lzma, numpy as np, re, torch
 import electra_nb.lab.register, electra_nb.lab.kinds # as `finetune` has them
@@ -23,9 +23,10 @@ from few_labels import sst2
 from functools import cache
 from paper_tables import add_line
 from pathlib import Path
-from rivals import clusters_in, wikipedia
+from rivals import clusters_in, spanish, wikipedia
+from tags_and_questions import sentences
 
-def is_tags(name): return name.split('_')[0] in ('chunk','pos')
+def is_tags(name): return name.split('_')[0] in ('chunk','pos','ner')
 
 def plain_sentences(data):
     "Sentences of Wikipedia as lists of words with capitals."
@@ -35,24 +36,26 @@ def plain_sentences(data):
 
 def unlabelled(data, name, n):
     "Texts without labels: of a training file, what is behind the labelled rows."
-    if is_tags(name): return plain_sentences(data)
     kind = name.split('_')[0]
+    if kind=='ner': return [[l.split()[0] for l in o.splitlines() if l.strip()] for o in sentences(data/'tagging/ner-es/train.txt.xz')[n:]]
+    if is_tags(name): return plain_sentences(data)
     if kind!='sst2': return [*next(iter(sentence_rows(data, kind.upper()))).text][n:]
     return [*sst2(data, 'train').sample(frac=1, random_state=0).drop_duplicates('sentence').sentence]
 
 @cache
-def clusters(data, words): return clusters_in(wikipedia(data), words)
+def clusters(data, language, words): return clusters_in(spanish(data) if language=='spanish' else wikipedia(data), words)
 
 @cache
 def prepare(data, name, rows, out):
     "A task, what is learned first, the answers of the teacher, and what the wide head counts."
     found = wide_tagger.task(data/'tagging', name, rows) if is_tags(name) else wide_text.task(data, name, rows, out)
     train = found.splits['train']
-    teacher.RunText = lambda source: RunText(source, lambda tagged: clusters(data, tuple(map(tuple, tagged))))
+    language = 'spanish' if name.startswith('ner') else 'english'
+    teacher.RunText = lambda source: RunText(source, lambda tagged: clusters(data, language, tuple(map(tuple, tagged))))
     first = teacher.taught_task(found, unlabelled(data, name, len(train)), '')
     _,answer = teacher.make_teacher(found, '')
     labels = found.task.labels
-    if is_tags(name): counts = train_crfs(train.words, train.tags, labels, clusters(data, tuple(map(tuple, train.words))))
+    if is_tags(name): counts = train_crfs(train.words, train.tags, labels, clusters(data, language, tuple(map(tuple, train.words))))
     else: counts = wide_text.counts(None, f'{name}-{rows}', found)
     return found,first,kind_of(found.task).to_labels(answer(found.splits['dev'])),counts
 
