@@ -105,6 +105,8 @@ def need_cells(table:Table, column:str, what:str) -> None:
     missing = is_no_text if what=='text' else is_empty
     bad = [p for v,p in zip(table.columns[column], table.locations) if missing(v)]
     if not bad: return
+    other = next(((v,p) for v,p in zip(table.columns[column], table.locations) if not (isinstance(v, str) or is_null(v))), None)
+    if what=='text' and other: raise ValueError(f"{other[1]}: a text was expected in column {column!r}, found {other[0]!r:.60}")
     word = "; the word 'nan' counts as none" if any(isinstance(v, str) and v.lower()=='nan' for v in table.columns[column]) else ''
     raise ValueError(f"{bad[0]}: no {what} in column {column!r} ({len(bad)} such row(s) of {len(table)}{word}): fill or delete them")
 

@@ -243,7 +243,8 @@ def list_column(table:Table, column:str) -> list:
     need_columns(table, [column])
     for v,where in zip(table.columns[column], table.locations):
         if not (is_list(v) and len(v) and all(isinstance(w, str) for w in v)):
-            raise ValueError(f"{where}: a list of words or tags was expected in column {column!r}, found {v!r:.60}")
+            numbers = ': numbers of tags, whose names are known to the data set alone; write the names' if is_list(v) and len(v) and isinstance(v[0], int) else ''
+            raise ValueError(f"{where}: a list of words or tags was expected in column {column!r}, found {v!r:.60}{numbers}")
         blank = next((i for i,w in enumerate(v, 1) if not w.strip()), None)
         if blank: raise ValueError(f"{where}: word {blank} in column {column!r} is blank ({v[blank-1]!a}): delete it and its tag")
     return [list(v) for v in table.columns[column]]

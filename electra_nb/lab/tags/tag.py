@@ -93,7 +93,8 @@ def hold_out(self:Tag, rows:TagSplit, share:float, same:list=None) -> dict: # 't
     texts = [' '.join(ws) for ws in rows.words]
     held = dev_split([t.casefold() for t in texts], [0]*len(rows), share, map(text_core, texts))
     if not held.any():
-        raise ValueError(f"{rows.source} has too few different sentences ({len(rows)} in all) to hold some out: pass more, or dev=")
+        raise ValueError(f"{rows.source} has too few different sentences ({len(rows)} in all) to hold some out: pass more, or dev=. "
+            "In a file with a word a line, an empty line ends a sentence")
     return dict(train=rows.take(~held), dev=rows.take(held))
 
 # %% ../../../nbs/lab/tags/07_tag.ipynb #64ab32a6
