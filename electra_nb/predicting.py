@@ -52,7 +52,7 @@ def predict(
     folder = newest_folder('study.json', command='electra_predict') if model=='last' else Path(model).expanduser()
     if not (folder/'task.json').is_file(): folder = Study(folder).models(task)[0]
     task = saved_task(folder)[1]
-    if isinstance(texts, str) and texts=='-': texts = in_lines(piped_lines(), task)
+    if isinstance(texts, str) and texts=='-': texts = in_lines(piped_lines(), task, 'standard input')
     rows = rows_to_predict(texts, task, text)
     found = one_row_each(answer(folder, rows, pick_device(device), form, probabilities), len(rows))
     if out is None: return found

@@ -268,6 +268,8 @@ corpora = {
     'return.txt':'\r\r'.join(docs), 'unseen.txt':'\n\u2060\n'.join(docs), 'wide.txt':'\n\u3000\u200b\n'.join(docs),
     'rows.jl':'\n'.join(json.dumps(dict(text=d)) for d in docs), 'rows.jsonlines':'\n'.join(json.dumps(dict(text=d)) for d in docs),
     'rows.json':json.dumps([dict(text=d) for d in docs]), 'rows.tab':table('\t', n=range(36), text=docs),
+    'mixed.txt':'\n\n'.join(docs[:18])+'\n\n'+'\r\r'.join(docs[18:]), 'late.txt':'\r\r'.join(docs[:18])+'\r\r'+'\n\n'.join(docs[18:]),
+    'marks.txt':'\ufeff\ufeff'+'\n\n\ufeff'.join(docs), 'marks.json':json.dumps([{'\ufefftext':d} for d in docs]), 'marks.csv':'\ufeff\ufeff'+table(text=docs),
 }
 
 @pytest.mark.parametrize('name', corpora)
@@ -283,9 +285,58 @@ def test_leftovers(tmp_path, capsys):
     write(tmp_path/'[1999] old'/'b.txt', '\n\n'.join(docs))
     assert list(get_corpus(f'{tmp_path}/[1999] old/*.txt'))==docs
 
-@pytest.mark.parametrize('content,says', [('{"text": "a"}\n','holds JSON'),('<!DOCTYPE html>\n<p>','is markup'),('<mediawiki>\n<page>','is markup')])
-def test_no_prose(content, says, tmp_path):
-    with pytest.raises(ValueError, match=says): list(get_corpus(write(tmp_path/'a.txt', content*30)))
+conll = '\n\n'.join('\n'.join(f'{w} {t}' for w,t in zip(*s)) for s in sentences)
+no_prose = {
+    'object.txt':('{"text": "a"}\n','holds JSON'), 'pretty.txt':('[\n  {\n    "text": "a"\n  },\n','holds JSON'), 'columns.txt':('{\n "text": ["a"]}','holds JSON'),
+    'list.txt':('["a", "b"]\n','holds JSON'), 'strings.txt':('"a"\n"b \\"c\\""\n','strings in quotes'), 'html.txt':('<!DOCTYPE html>\n<p>','is markup'),
+    'wiki.txt':('<mediawiki>\n<page>','is markup'), 'div.txt':('<div>\n<p>a</p>','is markup'), 'tei.txt':('<TEI xmlns="http://x">\n<text>','is markup'),
+    'comment.txt':('<!-- made by x -->\n<html>','is markup'), 'table.txt':(table('\t', text=texts, mood=moods),'holds a table'), 'csv.txt':(table(text=texts, mood=moods),'holds a table'),
+    'people.conll':(conll,'holds words with tags'), 'people.txt':(conll,'holds words with tags'), 'ud.txt':('# a\n1\tAnn'+'\t_'*8+'\n','holds words with tags'),
+    'film.txt':('1\n00:00:01,000 --> 00:00:02,000\nHello\n','holds subtitles'), 'rich.txt':('{\\rtf1 a}','RTF'), 'base.txt':('SQLite format 3\0','SQLite'), 'nul.txt':('a\nb\0c\n','nul.txt:2: a NUL byte'),
+    'report.txt':(b'PK\3\4'+bytes(26)+b'[Content_Types].xml','an Office file'), 'russian.txt':('Дом у моря'.encode('cp1251'),'unknown.*cp1251.*iconv -f cp1251'),
+    'japanese.txt':('海のそばの家'.encode('shift_jis'),'unknown.*shift_jis'), 'cut.tar.gz':('','archive'), 'page.html':('','is no text'),
+}
+
+@pytest.mark.parametrize('name', no_prose)
+def test_no_prose(name, tmp_path):
+    "What is no running text is refused in a corpus, where texts are scored, and from a pipe of lines."
+    content,says = no_prose[name]
+    path = write(tmp_path/name, content*30)
+    for read in (get_corpus,read_texts):
+        with pytest.raises(ValueError, match=says): list(read(path))
+
+prose = {
+    'code.txt':'Use <b>bold</b> where\na < b.\n\n{curly} words\n[1] a note', 'irc.txt':'<ann> hello\n<ben> hi there', 'poem.txt':'Oh, red\nand, blue\nbut, no', 'one.txt':'text\nA boat.\nA fish.',
+    'words.txt':'boat\nfish\nrope', 'unk.txt':'<unk> is a word\n<unk> too', 'contents.txt':'Preface\t1\nThe river\t7', 'pairs.txt':'Go.\tVa !\nRun.\tCours !', 'quoted.txt':'"Go," he said.\n"No."',
+    'badge.md':'<div align="center">\n<img src="a.png"/>\n</div>\n\n# A title', 'dash.txt':'- one I\n- two I am', 'sentence.txt':'<s>One.</s>\n<s>Two.</s>',
+}
+
+@pytest.mark.parametrize('name', prose)
+def test_prose(name, tmp_path):
+    "Odd prose is text."
+    path = write(tmp_path/name, prose[name])
+    assert '\n'.join(get_corpus(path)).replace('\n', '')==prose[name].replace('\n', '')==''.join(read_texts(path))
+
+def test_folder_of_json(tmp_path, capsys):
+    "Why a .json file is read alone, but not in a folder, is said."
+    for name in ('rows.json','a.txt'): write(tmp_path/name, '[{"text": "a"}]' if 'json' in name else 'a')
+    list(get_corpus(tmp_path))
+    assert 'a .json file is read where it is named' in heard(capsys)
+    (tmp_path/'a.txt').unlink()
+    with pytest.raises(ValueError, match='a .json file is read where it is named'): get_corpus(tmp_path)
+
+def test_two_lists(tmp_path):
+    path = write(tmp_path/'splits.json', json.dumps(dict(data=[dict(text='a')], test=[dict(text='b')])))
+    for read in (get_corpus,own_data,read_texts):
+        with pytest.raises(ValueError, match=r'several lists of rows \(data, test\)'): list(read(path))
+
+def test_two_columns_of_one_name(tmp_path):
+    import pyarrow as pa, pyarrow.parquet as pq
+    frame = pd.DataFrame([['a','b']], columns=['text','text'])
+    pq.write_table(pa.Table.from_arrays([pa.array(['a']),pa.array(['b'])], names=['text','text']), tmp_path/'a.parquet')
+    for source in (frame,tmp_path/'a.parquet'):
+        for read in (get_corpus,read_texts):
+            with pytest.raises(ValueError, match="two columns are named 'text'"): list(read(source))
 
 def test_gaps(tmp_path):
     "Rows without a text keep their place where texts are scored."
@@ -298,7 +349,7 @@ def test_forms(tmp_path):
     from datasets import Dataset
     path = write(tmp_path/'a.txt', '\n\n'.join(docs))
     rows = Dataset.from_dict(dict(text=docs))
-    forms = (path,str(path),docs,iter(docs),a_function,pd.DataFrame(dict(text=docs)),rows,rows.to_iterable_dataset(),[path],{str(path):1},[(docs,1)])
+    forms = ([dict(text=d) for d in docs],dict(text=docs),path,str(path),docs,iter(docs),a_function,pd.DataFrame(dict(text=docs)),rows,rows.to_iterable_dataset(),[path],{str(path):1},[(docs,1)])
     for corpus in map(get_corpus, forms):
         assert isinstance(corpus, Corpus) and list(corpus)==list(corpus)==docs
         assert corpus.name and len(corpus.fingerprint)==32 and corpus.n_bytes==sum(map(len, docs))+(2*35 if corpus.name=='a' else 0)

@@ -85,3 +85,26 @@ def test_wrong_columns(studies, tmp_path):
     frame = pd.DataFrame(dict(body=['The fisher likes fish.']))
     with pytest.raises(ValueError, match="no column 'review'; columns there: body"): studies['label'].predict(frame)
     assert len(studies['label'].predict(frame, text='body'))==1
+
+def test_text_file_as_in_training(studies, tmp_path):
+    "Columns in a .txt file are read as fine-tuning reads them, or refused; lines are texts."
+    tagged = '\n\n'.join(f'{a} B-PER\nsees O\nRome B-LOC' for a in ('Ann','Ben'))
+    for name,content in (('moods.txt','review\twho\nThe fisher likes fish.\tfisher\nTea.\tbaker\n'),('people.txt',tagged),('people.conll',tagged)): (tmp_path/name).write_text(content)
+    assert predict(studies['label'].out, tmp_path/'moods.txt', device='cpu').review.tolist()==['The fisher likes fish.','Tea.']
+    for name in ('people.txt','people.conll'):
+        assert [' '.join(w) for w in predict(studies['tag'].out, tmp_path/name, device='cpu').word]==['Ann sees Rome','Ben sees Rome']
+        with pytest.raises(ValueError, match="no column 'review'"): predict(studies['label'].out, tmp_path/name, device='cpu')
+
+# file -> content, what is said when a model of labels is asked about it
+unread = {'raw.txt':('fisher\tA fish.\nbaker\tTea.\n',"no column 'review'"), 'rows.txt':('{"review": "a"}\n','holds JSON'), 'table.txt':('review,who\na,b\nc,d\n','holds a table'),
+    'page.txt':('<div>\n<p>a</p>','is markup'), 'a.tar.gz':('','archive'), 'wiki.txt':('<doc id="7" url="u" title="Oslo">\nOslo\n</doc>','write each text to a line')}
+
+@pytest.mark.parametrize('name', unread)
+def test_no_lines_of_text(studies, tmp_path, name):
+    (tmp_path/name).write_text(unread[name][0])
+    with pytest.raises(ValueError, match=unread[name][1]): predict(studies['label'].out, tmp_path/name, device='cpu')
+
+def test_a_set_or_an_open_file(studies, tmp_path):
+    (tmp_path/'a.txt').write_text('a')
+    for source,says in (({'a','b'},'pass a list'),(open(tmp_path/'a.txt'),'pass its path')):
+        with pytest.raises(ValueError, match=says): predict(studies['label'].out, source, device='cpu')

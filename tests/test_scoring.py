@@ -2,7 +2,9 @@
 import json, os
 from pathlib import Path
 
-import pytest
+import pandas as pd, pytest
+from datasets import Dataset, DatasetDict
+from electra_nb.lab.scoring.texts import read_texts
 from forked import Program
 
 root = Path(__file__).parent.parent
@@ -49,6 +51,21 @@ def test_wrong_input_is_one_line(home):
     for argv,stdin,says in ((('runs/none',),b'a\n','no model'),(('runs/mine','--by','mlm'),b'a\n',"'generator'"),(('runs/mine',),b'\xff\n','line 1')):
         rc,_,err = electra_score(home, *argv, stdin=stdin)
         assert rc==2 and says in err and 'Traceback' not in err, argv
+
+@pytest.mark.parametrize('name', ['reviews.json','runs/a/b.json','x.conll','notes.docx','my reviews.csv','texts.tar.gz'])
+def test_missing_file_is_no_text(name):
+    with pytest.raises(FileNotFoundError, match='no file'): list(read_texts(name))
+
+def test_texts_from_memory(tmp_path):
+    "Rows in memory are read as a file is; what has no order, or no texts, is refused in a short sentence."
+    import pyarrow as pa
+    (tmp_path/'a.csv').write_text('text,n\na,1\n,2\n')
+    frame = pd.read_csv(tmp_path/'a.csv')
+    for source in (tmp_path/'a.csv',frame,Dataset.from_dict(dict(text=['a',None])),frame.to_dict('list'),frame.to_dict('records')): assert list(read_texts(source))==['a','']
+    split = DatasetDict(train=Dataset.from_dict(dict(text=['a']*99)))
+    for source,says in ((split,'choose a split'),(pa.table(dict(text=['a']*99)),'is a Table'),({'text':1},'is a dict'),({'a','b'},'pass a list'),(open(tmp_path/'a.csv'),'pass its path')):
+        with pytest.raises(ValueError, match=says) as e: list(read_texts(source))
+        assert len(str(e.value))<200
 
 @pytest.mark.parametrize('name', ['blimp','zorro'])
 def test_untrained_model_guesses(home, name):

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['bert_uncased', 'corpora', 'readers', 'Corpus', 'Documents', 'file_corpus', 'checked_strings', 'counted',
-           'iterable_corpus', 'is_table', 'table_corpus', 'is_saved', 'load_hub', 'hub_corpus', 'is_held_out', 'cut',
-           'bounded', 'mixture', 'builtin_corpus', 'check_used', 'get_corpus']
+           'refuse_form', 'iterable_corpus', 'is_table', 'table_corpus', 'framed', 'is_saved', 'load_hub', 'hub_corpus',
+           'is_held_out', 'cut', 'bounded', 'mixture', 'builtin_corpus', 'check_used', 'get_corpus']
 
 # %% ../../nbs/book/10_corpus.ipynb #3cf15a92
 import glob, json, os, re, tempfile, xxhash
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from ..core.files import hash_texts, remembered_hash
 from ..core.messages import logger
 from .docstrings import all_docs
-from .reading import Continued, file_kind, find_files, left_out, max_chars, need_text, read_docs, record_kinds, suffixes
-from .reading import text_bytes
+from .reading import Continued, file_endings, file_kind, find_files, left_out, max_chars, need_text, read_docs, record_kinds
+from .reading import refuse_twice, text_bytes
 from functools import partial
 from inspect import isgeneratorfunction
 from itertools import chain, count
@@ -119,6 +119,12 @@ def counted(
     fingerprint = hash_texts(texts())
     return Documents(name, read, fingerprint, n, uses=frozenset(uses))
 
+# %% ../../nbs/book/10_corpus.ipynb #f011c450
+def refuse_form(source) -> None: # any object
+    "Refuse a set and an open file."
+    if isinstance(source, (set,frozenset)): raise ValueError('a set of texts has another order in each process: pass a list')
+    if hasattr(source, 'readline'): raise ValueError(f"an open file was passed, {getattr(source, 'name', 'without a name')!r}: pass its path")
+
 # %% ../../nbs/book/10_corpus.ipynb #c4756f98
 def iterable_corpus(
     docs:Iterable, # strings, or a generator function; a generator is read once and kept in a temporary file
@@ -128,7 +134,7 @@ def iterable_corpus(
     if isgeneratorfunction(docs): return counted(docs.__name__, lambda: checked_strings(docs()))
     if not isinstance(docs, Iterable) or isinstance(docs, (dict,bytes)):
         raise ValueError(f"a corpus is an iterable of strings, a path or a name, not {type(docs).__name__}")
-    if isinstance(docs, (set,frozenset)): raise ValueError('a set of texts has another order in each process: pass a list')
+    refuse_form(docs)
     return counted(name, _spool(docs) if iter(docs) is docs else lambda: checked_strings(docs))
 
 # %% ../../nbs/book/10_corpus.ipynb #86cdd429
@@ -163,11 +169,24 @@ def table_corpus(
     "A corpus of a table."
     uses = ['text_column']
     if hasattr(table, 'iloc'):
+        refuse_twice([n for n in table.columns if n==text_column], 'data frame')
         names,rows = list(table.columns),table.get(text_column, [None])
         return counted(name, lambda: (need_text(v, text_column, f'data frame, row {i}', names) for i,v in enumerate(rows)), uses)
     ds = _one_split(table)
     if not type(ds).__name__.startswith('Iterable'): return counted(name, lambda: _dataset_docs(ds, text_column, 'data set'), uses)
     return counted(name, _spool(need_text(row.get(text_column), text_column, f'data set, row {i}', row) for i,row in enumerate(ds)), uses)
+
+# %% ../../nbs/book/10_corpus.ipynb #68afd558
+def framed(
+    source, # any object
+): # a data frame of rows or columns that are Python's; else the same
+    "Rows in dictionaries, or columns in one, as a data frame."
+    def is_column(v): return hasattr(v, '__len__') and not isinstance(v, (str,bytes,dict)) and not is_table(v)
+    rows = isinstance(source, list) and all(isinstance(r, dict) for r in source)
+    columns = isinstance(source, dict) and all(map(is_column, source.values()))
+    if not (rows or columns) or not source: return source
+    from pandas import DataFrame
+    return DataFrame(source)
 
 # %% ../../nbs/book/10_corpus.ipynb #3fe9f60b
 def is_saved(path:Path) -> bool:
@@ -308,7 +327,7 @@ def _from_name(name, get, text_column, whole_files):
         return table_corpus(load_from_disk(str(path)), text_column, path.name)
     if os.path.lexists(path) or glob.has_magic(name): return file_corpus(name, text_column, whole_files)
     if ',' in name: return mixture([(get(p.strip()),1) for p in name.split(',') if p.strip()])
-    if re.fullmatch(r'\w[\w.-]*/[\w.-]+(:[\w.-]+)?', name) and path.suffix not in suffixes: return hub_corpus(name, text_column)
+    if re.fullmatch(r'\w[\w.-]*/[\w.-]+(:[\w.-]+)?', name) and file_kind(path) not in file_endings: return hub_corpus(name, text_column)
     raise FileNotFoundError(f"no corpus {name!r}: it is no file, folder or glob here, and no known name ({', '.join(('builtin',*corpora))}). "
         "A data set of the Hugging Face hub is written user/name.")
 
@@ -345,7 +364,9 @@ def check_used(
 
 def _resolve(source, text_column, whole_files):
     if isinstance(source, Corpus): return source
+    refuse_form(source)
     if source is None: return builtin_corpus()
+    source = framed(source)
     if is_table(source): return table_corpus(source, text_column)
     get = partial(_resolve, text_column=text_column, whole_files=whole_files)
     if isinstance(source, (str,os.PathLike)): return _from_name(os.fspath(source), get, text_column, whole_files)
@@ -353,7 +374,7 @@ def _resolve(source, text_column, whole_files):
     return mixture([(get(s),w) for s,w in parts]) if parts else iterable_corpus(source)
 
 def get_corpus(
-    source=None, # None: built-in; file, folder, pattern, name, data set, data frame, strings, generator function; or a mixture of these
+    source=None, # None: built-in; file, folder, pattern, name, data set, data frame, rows, strings, generator function; or a mixture of these
     text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet, data sets and data frames
     whole_files:bool=False, # one document a text file
 ) -> Corpus:

@@ -8,7 +8,9 @@ __all__ = ['named_file', 'piped_lines', 'candidates', 'file_rows', 'read_texts']
 # %% ../../../nbs/lab/scoring/01_texts.ipynb #fd834752
 import os, sys
 from collections.abc import Iterable, Iterator
-from ...text.reading import file_kind, record_kinds, suffixes, read_lines, read_rows, record_docs
+from ...text.corpus import framed, refuse_form
+from ...text.reading import check_text_file, file_endings, file_kind, is_null, read_lines, read_rows, record_docs, record_kinds
+from ...text.reading import refuse_twice, running_lines
 from pathlib import Path
 
 # %% ../../../nbs/lab/scoring/01_texts.ipynb #2ef426d8
@@ -20,8 +22,8 @@ def named_file(
     if is_text and '\n' in source: return None
     if os.path.isfile(path): return path
     if os.path.isdir(path) and (os.sep in str(source) or not is_text): raise ValueError(f"{source} is a folder: name a file in it")
-    meant = not is_text or (' ' not in source and file_kind(path) in suffixes)
-    if meant: raise FileNotFoundError(f"there is no file {str(source)!r}")
+    meant = not is_text or (file_kind(path) in file_endings and len(source)<=(255 if os.sep in source else 100))
+    if meant: raise FileNotFoundError(f"there is no file {str(source)!r}"+("; a text that ends so is passed in a list" if ' ' in str(source) else ''))
 
 # %% ../../../nbs/lab/scoring/01_texts.ipynb #2da03216
 def piped_lines() -> Iterator[str]:
@@ -30,7 +32,7 @@ def piped_lines() -> Iterator[str]:
     if stream is None or sys.stdin.isatty():
         raise ValueError("there is nothing to score: name a text or a file, or use a pipe, as in: echo 'A text.' | electra_score")
     for i,line in enumerate(stream, 1):
-        try: text = line.decode('utf-8-sig' if i==1 else 'utf-8') # a byte-order mark is no text
+        try: text = line.decode('utf-8').replace('\ufeff', '') # a byte-order mark is no text
         except UnicodeDecodeError: raise ValueError(f"line {i} of standard input is not UTF-8: convert it with iconv") from None
         yield text.rstrip('\r\n')
 
@@ -53,8 +55,10 @@ def file_rows(
     column:str=None, # of the texts in a file of rows; None: 'text', or 'candidates'
 ) -> Iterator: # strings, or what should be candidates
     "The rows of a file."
+    check_text_file(path)
     kind = file_kind(path)
-    if kind not in record_kinds or choose and kind in ('.tsv','.tab'): return read_lines(path, cut_long=False)
+    if kind not in record_kinds or choose and kind in ('.tsv','.tab'):
+        return running_lines(read_lines(path, cut_long=False), path, tabs=choose)
     if not choose: return record_docs(path, column or 'text', gaps=True)
     if kind=='.csv': raise ValueError(f"{path}: candidates are read from lines with tabs (.txt), or from .jsonl")
     column = column or 'candidates'
@@ -67,13 +71,17 @@ def _need_text(row, where):
     raise ValueError(f"{where}: {repr(row)[:40]} is no text; candidates are for show='choose'")
 
 def read_texts(
-    source, # a text, a file, '-' for standard input, a data frame or `Dataset`, or an iterable of texts or of candidates
+    source, # a text, a file, '-' for standard input, a data frame, `Dataset` or rows, or an iterable of texts or of candidates
     choose:bool=False, # each row holds candidates
     column:str=None, # as in `file_rows`
 ) -> Iterator: # strings, or lists of candidates
     "The texts to be scored, in their order."
+    refuse_form(source)
+    source = framed(source)
     if isinstance(source, (bytes,dict)) or not isinstance(source, (Iterable,os.PathLike)):
-        raise ValueError(f"texts={source!r}: a text, a list of texts, a file, or '-' for standard input is needed")
+        splits = isinstance(source, dict) and any(hasattr(v, 'column_names') for v in source.values())
+        what = 'choose a split of the data set' if splits else "a text, a list of texts, a data frame, a file, or '-' for standard input is needed"
+        raise ValueError(f"texts={' '.join(repr(source)[:60].split())} is a {type(source).__name__}: {what}")
     is_pipe = isinstance(source, str) and source=='-'
     path = None if is_pipe or not isinstance(source, (str,os.PathLike)) else named_file(source)
     names = getattr(source, 'column_names', None) or [*getattr(source, 'columns', ())]
@@ -83,8 +91,10 @@ def read_texts(
     if names and wanted not in names:
         raise ValueError(f"no column {wanted!r}; columns there: {', '.join(map(str, names))}. "
             "Name the right one with text_column=")
+    if names: refuse_twice([n for n in names if n==wanted], 'texts')
     if path: rows,name = file_rows(path, choose, column),path.name
-    elif isinstance(source, str): rows,name = (piped_lines(),'standard input') if is_pipe else ([source],'the text')
-    else: rows,name = source[wanted] if names else source,'texts'
+    elif isinstance(source, str): rows,name = (running_lines(piped_lines(), 'standard input', tabs=choose),'standard input') if is_pipe else ([source],'the text')
+    elif names: rows,name = (v if choose or not is_null(v) else '' for v in source[wanted]),'texts' # an empty cell is an empty text
+    else: rows,name = source,'texts'
     check = candidates if choose else _need_text
     return (check(row, f'{name}, row {i}') for i,row in enumerate(rows, 1))
