@@ -15,7 +15,7 @@ from electra_nb.lab.scoring.pairs import pair_table
 from electra_nb.lab.tags.clusters import text_words
 from electra_nb.text.corpus import is_held_out
 from electra_nb.text.docstrings import all_docs, split_sentences
-from electra_nb.text.reading import read_lines
+from electra_nb.text.lines import read_lines
 from electra_nb.training.folder import versions
 from one_hour import write_text
 from paper_tables import some_pairs

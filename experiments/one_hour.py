@@ -15,7 +15,7 @@ from electra_nb.glue.tasks import parse_tasks
 from electra_nb.lab.kinds import kind_of
 from electra_nb.lab.own_data.labels import table_task
 from electra_nb.glue.loading import load_files
-from electra_nb.text.reading import read_lines
+from electra_nb.text.lines import read_lines
 from electra_nb.training.folder import versions
 from electra_nb.lab.scoring.pairs import evaluate_pairs
 from does_pretraining_help import sentence_rows

@@ -21,7 +21,7 @@ from electra_nb.lab.kinds import kind_of
 from electra_nb.lab.own_data.labels import table_task
 from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, task_features, task_learner
 from electra_nb.glue.loading import load_files
-from electra_nb.text.reading import read_lines
+from electra_nb.text.lines import read_lines
 from electra_nb.training.folder import versions
 from electra_nb.lab.scoring.pairs import pair_wins, read_pairs
 from electra_nb.lab.scoring.towers import load_scorer, objective_towers, untrained

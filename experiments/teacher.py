@@ -45,8 +45,14 @@ def unlabelled(data, name, n):
 @cache
 def clusters(data, language, words): return clusters_in(spanish(data) if language=='spanish' else wikipedia(data), words)
 
+def tag_counts(run, found, clusters_of):
+    "What the wide head counts in the training rows; long sentences are in parts."
+    cfg = finetune_config(load_encoder(run).config, 'tag', tag_head='wide')
+    train,labels = task_features(found, encoder_tokenizer(run), cfg, ['train'])['train'],found.task.labels
+    return train_crfs(train.words, [[labels[t] for t in ts] for ts in train.targets], labels, clusters_of(train.words))
+
 @cache
-def prepare(data, name, rows, out):
+def prepare(run, data, name, rows, out):
     "A task, what is learned first, the answers of the teacher, and what the wide head counts."
     found = wide_tagger.task(data/'tagging', name, rows) if is_tags(name) else wide_text.task(data, name, rows, out)
     train = found.splits['train']
@@ -54,8 +60,7 @@ def prepare(data, name, rows, out):
     teacher.RunText = lambda source: RunText(source, lambda tagged: clusters(data, language, tuple(map(tuple, tagged))))
     first = teacher.taught_task(found, unlabelled(data, name, len(train)), '')
     _,answer = teacher.make_teacher(found, '')
-    labels = found.task.labels
-    if is_tags(name): counts = train_crfs(train.words, train.tags, labels, clusters(data, language, tuple(map(tuple, train.words))))
+    if is_tags(name): counts = tag_counts(run, found, lambda words: clusters(data, language, tuple(map(tuple, words))))
     else: counts = wide_text.counts(None, f'{name}-{rows}', found)
     return found,first,kind_of(found.task).to_labels(answer(found.splits['dev'])),counts
 
@@ -103,7 +108,7 @@ if __name__=='__main__':
     for name in a.tasks:
         about = dict(task=name, rows=a.rows, size=a.size, start=a.start)
         if any({**about, 'head':a.heads[-1]}.items()<=r.items() and 'against' in r for r in done): continue
-        found,first,answers,counts = prepare(a.data, name, a.rows, a.out.parent)
+        found,first,answers,counts = prepare(a.run, a.data, name, a.rows, a.out.parent)
         rival = sample(found, [answers]*len(a.seeds))
         for head in a.heads:
             preds = {}

@@ -53,6 +53,7 @@ reads = {
     'pretty.json':json.dumps([dict(text=t, mood=m) for t,m in zip(texts, moods)], indent=2),
     'pandas.json':pd.DataFrame(dict(text=texts, mood=moods)).to_json(),
     'split.json':pd.DataFrame(dict(text=texts, mood=moods)).to_json(orient='split'),
+    'spaced.csv':'text, mood\n'+''.join(f'"{t}", "{m}"\n' for t,m in zip(texts, moods)),
     'blank.tsv':table('\t', id=[*range(36)], text=texts, label=moods).replace('\n5\t', '\n\n5\t'),
 }
 
@@ -64,6 +65,12 @@ def test_rows(name, tmp_path):
     assert (task.task.kind,task.task.text,task.task.labels,n_rows(task))==('classify',('text',),('calm','loud'),36)
     found = {t for rows in task.splits.values() for t in rows.text_a}
     assert found=={*get_corpus(path)}=={*read_texts(path)}
+
+def test_separator(tmp_path):
+    "A name of a column with another separator in it divides nothing."
+    path = write(tmp_path/'named.csv', 'text (raw, long);mood|tone\n'+''.join(f'{t}{", or so"*(i%2)};{m}\n' for i,(t,m) in enumerate(zip(texts, moods))))
+    assert own_data(path).task.text==('text (raw, long)',)
+    with pytest.raises(ValueError, match='divide its lines alike'): own_data(write(tmp_path/'both.csv', 'text,n;mood\n'+'a b,1;calm\n'*9))
 
 tags = {'bare':('B','I','O'), 'lower':('b-per','i-per','o'), 'zero':('B-PER','I-PER','0'), 'other':('B-PER','I-PER','OTHER'), 'dash':('B—PER','I—PER','O'),
     'suffix':('PER_B','PER_I','O'), 'underscore':('B_PER','I_PER','O'), 'mixed':('B-PER','I-Per','O')}

@@ -14,7 +14,7 @@ from electra_nb.model.hf import load_models, save_models
 from electra_nb.core.tiny import tiny_text
 from electra_nb.text.tokenizer import tiny_tokenizer
 from electra_nb.text.tokenizer import load_tokenizer
-from electra_nb.text.reading import read_lines
+from electra_nb.text.lines import read_lines
 from electra_nb.lab.scoring.probe import closing_words as pretraining_words
 from forked import Program
 

@@ -24,7 +24,7 @@ from .tags.spans import is_span_tag
 from .tags.tag import Tag
 from .tags.tasks import own_tag_task, tag_hub_table, tag_rows, tag_table, tag_tasks
 from ..model.families import families
-from ..text.reading import read_lines
+from ..text.lines import read_lines
 from functools import partial
 from itertools import islice
 from pathlib import Path

@@ -10,7 +10,7 @@ import regex, xxhash
 from ...core.files import hash_texts
 from ...core.messages import logger
 from ...text.corpus import Corpus, Documents
-from ...text.reading import Continued
+from ...text.lines import Continued
 
 # %% ../../../nbs/lab/language/02_duplicates.ipynb #6ae478cd
 def _equal_finder():

@@ -17,7 +17,8 @@ from ...glue.kinds import known_tasks
 from ...glue.splits import check_valid, seen_label, split_rows
 from ...glue.tables import label_names, need_columns, read_table, Table, text_names
 from ...glue.tasks import own_name, score_first, Split, split_sizes, Task, TaskData, TextSplit
-from ...text.reading import is_blank, is_null
+from ...text.lines import is_blank
+from ...text.reading import is_null
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #c9c5424d
 _asked = 'sentence context passage paragraph document answer'.split()

@@ -15,7 +15,8 @@ from ...core.files import hash_texts
 from ...core.messages import logger
 from ...glue.tables import need_columns, parse_cell, Table
 from ...glue.tasks import as_mask
-from ...text.reading import is_null, read_lines
+from ...text.lines import read_lines
+from ...text.reading import is_null
 from functools import lru_cache
 from itertools import compress, islice
 from numbers import Real

@@ -13,7 +13,7 @@ from ...core.files import hash_texts
 from ...core.messages import logger
 from .weights import Begun, Start, open_start
 from ...text.corpus import Corpus
-from ...text.reading import read_lines
+from ...text.lines import read_lines
 from ...text.tokenizer import even_sample, line_encoder, load_tokenizer
 from pathlib import Path
 from string import ascii_lowercase

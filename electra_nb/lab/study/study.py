@@ -30,7 +30,8 @@ from ..tags.tasks import choose_lists
 from ...model.hf import quiet_hf
 from dataclasses import replace
 from ...text.corpus import refuse_form
-from ...text.reading import are_tagged, check_text_file, even_cells, file_kind, first_lines, is_blank, is_null, read_lines, running_lines
+from ...text.lines import are_tagged, even_cells, first_lines, is_blank, read_lines, running_lines
+from ...text.reading import check_text_file, file_kind, is_null
 from ...training.device import pick_device
 from fastai.basics import Learner
 from fastai.torch_core import nested_reorder, to_concat, to_cpu

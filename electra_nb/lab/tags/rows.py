@@ -15,7 +15,8 @@ from ...core.messages import logger
 from ...glue.tables import need_columns, parse_cell, Table
 from ...glue.tasks import as_mask
 from .spans import are_spans, as_spans, parts, span_tags
-from ...text.reading import is_null, read_lines
+from ...text.lines import read_lines
+from ...text.reading import is_null
 from itertools import compress, groupby
 from pathlib import Path
 
