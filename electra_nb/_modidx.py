@@ -3320,6 +3320,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                         'electra_nb/lab/watchers.py')},
             'electra_nb.model.families': { 'electra_nb.model.families.Family': ( 'book/families.html#family',
                                                                                  'electra_nb/model/families.py'),
+                                           'electra_nb.model.families.Family.opens': ( 'book/families.html#family.opens',
+                                                                                       'electra_nb/model/families.py'),
                                            'electra_nb.model.families._activation': ( 'book/families.html#_activation',
                                                                                       'electra_nb/model/families.py'),
                                            'electra_nb.model.families._check_local': ( 'book/families.html#_check_local',

@@ -7,6 +7,7 @@ from electra_nb.glue.encoders import load_encoder
 from electra_nb.glue.head import Classifier, Task
 from electra_nb.glue.learner import finetune_config, layer_factors, layer_groups, set_dropout
 from electra_nb.glue.twin import load_classifier, lone_encoder, save_classifier, to_hf
+from electra_nb.lab.families.optimizers import is_layer_matrix
 from electra_nb.lab.questions.head import Reader, folder_twin, heads, plain_twin
 from electra_nb.lab.tags.tagger import Tagger, tagger_twin
 from electra_nb.lab.tags.wide import WideTagger
@@ -17,6 +18,7 @@ from electra_nb.objectives.table import objectives
 from electra_nb.recipe import make_recipe
 from electra_nb.text.tokenizer import load_tokenizer, tiny_tokenizer
 from electra_nb.training.loop import watchers
+from electra_nb.training.optim import decay_groups
 from fastai.callback.core import Callback, CancelFitException
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoModelForTokenClassification
@@ -244,3 +246,10 @@ def test_finetuned(home, whole, monkeypatch):
         for i,data in enumerate(('reviews.csv','tags.txt')):
             study = finetune(f'{family}-whole', data=data, runs=1, epochs=1, device='cpu', out=f'{family}-{i}', baseline=False)
             assert study is not None
+
+def test_tables_of_gdes():
+    "Muon leaves tables alone, those that share by difference too."
+    model = torch.nn.ModuleList(get_models(ModelConfig(hidden_size=64, embedding_size=64, n_layers=1, tie='disentangled'), 300))
+    assert len(decay_groups(model))==2
+    tables = [p for n,p in model.named_parameters() if 'embeddings.' in n and p.ndim==2 and 'LayerNorm' not in n]
+    assert len(tables)>3 and not any(map(is_layer_matrix, tables))

@@ -44,6 +44,9 @@ class Family:
     head_weights:dict=field(default_factory=dict) # 'mlm' or 'rtd' -> with what the names of such a head's weights begin
     unused:tuple=() # names in an encoder's file, or their beginnings, that are left out where its model has no place for them
 
+    @property
+    def opens(self): return self.encoder.config_class.__name__.replace('Config', 'Model') # class of transformers that opens its encoder
+
 # %% ../../nbs/book/18_families.ipynb #22d689a0
 def _n_heads(width, heads=None): return heads or max(1, width//64)
 

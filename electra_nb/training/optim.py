@@ -29,7 +29,7 @@ class OptimConfig(Settings):
     warmup:float=10_000 # steps over which the rate rises (Table 6); below 1: as a share of the run
     warmup_times_decay:bool=True # the decay runs from the first step (original code); False: from the end of the warmup
     schedule:str='linear' # decay of the rate: 'linear' (original code), 'constant', 'cosine', 'restarts' (4 cosines) or 'wsd' (last fifth)
-    lr_power:float=1. # exponent of the decay (original code: 1)
+    lr_power:float=1. # exponent of the decay (original code: 1); 'constant' has none
     wd:float=0.01 # decoupled weight decay, not on layer norms and biases (Table 6)
     beta1:float=0.9 # decay of the mean of the gradients (Table 6)
     beta2:float=0.999 # decay of the mean of their squares (Table 6)
@@ -83,8 +83,8 @@ def decay_groups(
 ) -> list: # [parameters that decay, parameters that don't]
     "Splitter: biases and layer norms apart from the rest."
     norms = {id(p) for m in model.modules() if isinstance(m, nn.LayerNorm) for p in m.parameters()}
-    for m in model.modules():
-        if isinstance(m, nn.Embedding): m.weight.is_table = True # an optimizer may treat tables in another way than other matrices
+    tables = [p for m in model.modules() if isinstance(m, nn.Embedding) for p in m.parameters()]
+    for p in tables: p.is_table = True # an optimizer may treat tables in another way than other matrices
     named = [(n,p) for n,p in model.named_parameters() if p.requires_grad]
     spared = [p for n,p in named if id(p) in norms or n.endswith('bias')]
     ids = {id(p) for p in spared}

@@ -11,6 +11,7 @@ from ...core.messages import duration
 from .doctor import diagnose
 from .elements import render
 from .run_folder import RunFolder, changed_settings, run_facts
+from ...model.families import family_named
 from ...text.corpus import corpora
 from huggingface_hub import EvalResult, ModelCardData
 
@@ -57,6 +58,7 @@ def model_card(
 ) -> str: # Markdown
     "Describe a run, for the hub and for people."
     run = RunFolder(folder)
-    return render('card.md', run=run, metadata=card_metadata(run).to_yaml(), encoder=run.objective.encoder, fills=run.objective.mlm_tower,
+    opens = family_named(run.recipe.model.family).opens
+    return render('card.md', run=run, opens=opens, metadata=card_metadata(run).to_yaml(), encoder=run.objective.encoder, fills=run.objective.mlm_tower,
         vocabulary=f"{run.info['vocabulary']:,}", mask=mask, millions=f'{run.tokens/1e6:,.3g}', took=duration(run.seconds),
         facts=run_facts(run), changed=changed_settings(run), results=result_rows(run), diagnosis=diagnose(run))

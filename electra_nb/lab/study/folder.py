@@ -16,6 +16,7 @@ from ..kinds import kind_of
 from ..reports.elements import render
 from ...glue.tasks import Task, TaskData
 from ...glue.learner import settings_from
+from ...model.families import family_of
 from ...text.tokenizer import text_backend
 from pathlib import Path
 from torch import nn
@@ -159,12 +160,13 @@ def model_page(
     task:Task,
     folder:Path, # of the model
     rivals:list=(), # lines of methods without an encoder on the same rows (`lab.rivals`)
+    opens:str='ElectraModel', # class of transformers that opens the encoder
 ) -> str: # Markdown
     "The card of a fine-tuned model."
     kind,scores = kind_of(task),r.get('scores') or {'dev':{r.get('metric', task.metrics[0]):r['score']}}
     use = kind.use(folder, settings_from(kind, r['recipe']).own)
     plain = any('import' in l and 'transformers' in l for l in use)
-    return render('model.md', r=r, kind=kind, scores=scores, metrics=list(scores['dev']), rivals=rivals, use='\n'.join(use), plain=plain)
+    return render('model.md', r=r, kind=kind, opens=opens, scores=scores, metrics=list(scores['dev']), rivals=rivals, use='\n'.join(use), plain=plain)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #0d4293c7
 def _saved(out, lines): return [r for r in lines if (out/'models'/run_name(r['task'], r['start'], r['seed'])).is_dir()]
@@ -185,7 +187,7 @@ def save_best(
         **{k:r[k] for k in ('seed','start','score','recipe')})
     folder = out/'models'/name
     rivals = [l for l in read_ledger(out/'rivals.jsonl') if l['task']==r['task']]
-    files = {'task.json':json.dumps(_finite(about), indent=1), 'README.md':model_page(r, task, folder, rivals)}
+    files = {'task.json':json.dumps(_finite(about), indent=1), 'README.md':model_page(r, task, folder, rivals, family_of(model.electra).opens)}
     kind_of(task).save(model, folder, saved_tokenizer(tok, about['max_len']), files)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #1699e3f1
