@@ -1,20 +1,23 @@
 "Google's files: checkpoints and prepared examples that TensorFlow wrote, damaged files, towers there and back, and what `verify` finds."
 import json, random, resource, shutil, sys
+from dataclasses import replace
 from pathlib import Path
 
 import google_crc32c, numpy as np, pytest, torch
 from electra_nb import pretrain
 from electra_nb.core.tiny import tiny_text
+from electra_nb.lab.start.new_words import grow_tokenizer
 from electra_nb.lab.start.weights import Start
 from electra_nb.lab.tf1.names import from_tf1, read_towers, to_tf1
-from electra_nb.lab.tf1.bundle import checkpoint_prefix, masked_crc, read_variables, to_varint, varint, write_variables
+from electra_nb.lab.tf1.bundle import checkpoint_prefix, masked_crc, read_variables, table_bytes, to_varint, varint, write_variables
 from electra_nb.lab.tf1.tfrecord import read_records, tfrecord_rows
-from electra_nb.lab.tf1.verify import cli, tower_folders, verify
-from electra_nb.model.hf import load_tower, save_models
+from electra_nb.lab.tf1.verify import cli, fixed_logits, tower_folders, verify
+from electra_nb.model.hf import load_tower, save_models, save_tower
 from electra_nb.model.towers import ModelConfig, get_models
 from electra_nb.text.tokenizer import tiny_tokenizer
 from safetensors.torch import load_file, save_file
 from tf_names import hf_name, to_hf
+from transformers import AutoModelForMaskedLM, CONFIG_MAPPING
 
 oracles = Path(__file__).parents[2]/'shared'/'oracles'
 real = pytest.mark.skipif(not (oracles/'checkpoints').is_dir(), reason='the files of TensorFlow are not here (../shared/oracles)')
@@ -293,3 +296,112 @@ def test_heads_in_the_cache(mine, tmp_path):
     to_tf1(mine, tmp_path/'google'/'model.ckpt-0')
     assert verify(mine, tmp_path/'google').problems==[]
     assert 'differ' in verify(mine, tmp_path/'google', n_heads=4).problems[0]
+
+def test_what_cannot_be_read_back(tmp_path):
+    "Variables that no reader would take are refused before anything is written, with their name; so is an index that claims them."
+    wrong = {'needs variables':{}, '1 to 255 bytes':{'y'*256:np.zeros(3)}, "'empty': it is empty":{'empty':np.zeros((2**40,0))}, "'deep'":{'deep':np.zeros((1,)*9)}}
+    for says,variables in wrong.items():
+        with pytest.raises(ValueError, match=says): write_variables(tmp_path/'a', variables)
+    assert not [*tmp_path.iterdir()]
+    for dims in ((0,2**63),(2**40,0)):
+        shape = b''.join(b'\x12'+to_varint(len(d))+d for d in (b'\x08'+to_varint(n) for n in dims))
+        (tmp_path/'a.index').write_bytes(table_bytes([(b'',b'\x08\x01'),(b'w',b'\x08\x01\x12'+to_varint(len(shape))+shape)]))
+        (tmp_path/'a.data-00000-of-00001').touch()
+        with pytest.raises(ValueError, match="a.index cannot be read: 'w': it is empty"): read_variables(tmp_path/'a')
+
+def test_other_forms_of_examples(tmp_path, monkeypatch):
+    "Numbers in fields of their own, folders whose names look like patterns, `~`; an example without tokens is none."
+    def message(tag, content): return bytes([tag])+to_varint(len(content))+content
+    lists = dict(input_ids=[2,300,7,3,0], input_mask=[1]*4+[0], segment_ids=[0]*5)
+    def apart(xs): return message(26, b''.join(b'\x08'+to_varint(x) for x in xs))
+    row = message(10, b''.join(message(10, message(10, k.encode())+message(18, apart(v))) for k,v in lists.items()))
+    (tmp_path/'folder [a]').mkdir()
+    (tmp_path/'folder [a]'/'x-0').write_bytes(record(row))
+    monkeypatch.setenv('HOME', str(tmp_path))
+    for source in (tmp_path/'folder [a]',tmp_path/'folder [a]'/'x-*',tmp_path/'folder [[]a]'/'x-0','~/folder [a]'):
+        (ids,n_a), = tfrecord_rows(source)
+        assert ids.tolist()==[2,300,7,3] and n_a==4
+    (tmp_path/'b').write_bytes(record(example(input_ids=[], input_mask=[], segment_ids=[])))
+    with pytest.raises(ValueError, match='no example of pre-training'): list(tfrecord_rows(tmp_path/'b'))
+
+def moved(shape, folder, tok=None):
+    "Two towers whose weights are all moved, in a folder."
+    torch.manual_seed(42)
+    tok = tok or tiny_tokenizer()
+    pair = get_models(shape, len(tok))
+    for t in pair:
+        for p in t.parameters(): p.data += .1*torch.randn_like(p)
+    save_models(*pair, folder, tok)
+    return folder
+
+small = ModelConfig(hidden_size=32, n_layers=2, n_heads=2, embedding_size=32, generator_size=.5, max_positions=64)
+
+@pytest.mark.parametrize('family,says', [('albert',"of the family 'albert'"),('modern',"of the family 'modern'"),('bert',r'has a head \(classifier\)')])
+def test_families_of_the_original_code(family, says, tmp_path, capsys):
+    "What it lacks is refused, and nothing is written; an encoder without such a head is converted, and what is left out is named."
+    folder = moved(replace(small, family=family), tmp_path/'mine')
+    with pytest.raises(ValueError, match=says): to_tf1(folder, tmp_path/'google'/'model.ckpt-0')
+    assert not (tmp_path/'google').exists()
+    if family!='bert': return
+    shutil.copytree(folder/'generator', tmp_path/'alone')
+    weights = load_file(tmp_path/'alone'/'model.safetensors')
+    save_file({**weights, 'bert.pooler.dense.weight':torch.ones(16, 16)}, tmp_path/'alone'/'model.safetensors')
+    to_tf1(tmp_path/'alone', tmp_path/'google'/'model.ckpt-0')
+    assert 'left out bert.pooler.dense' in capsys.readouterr().out
+    assert 'electra/embeddings/word_embeddings' in read_variables(tmp_path/'google'/'model.ckpt-0')
+
+def test_words_that_are_no_pieces(tmp_path, capsys):
+    "Added words are counted in a warning; a usual vocabulary gets none."
+    grown = grow_tokenizer(tiny_tokenizer(), ['harbourmaster','fishmonger'])
+    for name,tok,n in ('plain',None,0),('grown',grown,1):
+        to_tf1(moved(small, tmp_path/name, tok), tmp_path/f'{name}_tf1'/'model.ckpt-0')
+        assert capsys.readouterr().out.count("the vocabulary has 2 added words, such as 'harbourmaster'")==n
+
+def test_numbers_that_are_not_finite(mine, tmp_path):
+    "The checkpoint and its variable are named, not a folder that is no longer there; so they are for a shape that does not fit."
+    to_tf1(mine, tmp_path/'google'/'model.ckpt-0')
+    variables,key = read_variables(tmp_path/'google'/'model.ckpt-0'),'electra/encoder/layer_0/output/dense/kernel'
+    for x,says in (variables[key]*np.nan,'holds numbers that are not finite'),(variables[key][:,:5],'has the shape'):
+        write_variables(tmp_path/'bad'/'model.ckpt-0', {**variables, key:x})
+        with pytest.raises(ValueError, match=f"^{tmp_path/'bad'/'model.ckpt-0'}.*{key} {says}"): verify(tmp_path/'bad', n_heads=2)
+
+def test_heads_are_said_once(mine, tmp_path, capsys):
+    to_tf1(mine, tmp_path/'google'/'model.ckpt-0')
+    (tmp_path/'google'/'bert_config.json').unlink()
+    verify(tmp_path/'google')
+    assert capsys.readouterr().out.count('a head for every 64 units')==1
+
+def test_verify_rows_and_folders(mine, tmp_path):
+    "More rows than tokens is a fact; a third model without a head, or with the same head, changes nothing."
+    wide = get_models(small, len(tiny_tokenizer())+8)[1]
+    for p in wide.parameters(): p.data += .1*torch.randn_like(p)
+    save_tower(wide, tmp_path/'wide', tiny_tokenizer())
+    found = verify(tmp_path/'wide')
+    assert found.problems==[] and 'the last 8 of 308 rows' in str(found.facts)
+    for name in ('a_copy','finetuned'): shutil.copytree(mine/'discriminator', mine/name)
+    weights = load_file(mine/'finetuned'/'model.safetensors')
+    save_file({k:v for k,v in weights.items() if k.startswith('electra.')}, mine/'finetuned'/'model.safetensors')
+    config = mine/'finetuned'/'config.json'
+    config.write_text(config.read_text().replace('ElectraForPreTraining', 'ElectraModel'))
+    found = verify(mine, mine/'discriminator')
+    assert found.problems==[] and 'a_copy: a second discriminator, beside discriminator' in str(found.facts) and 'the same table' in str(found.facts)
+
+@pytest.mark.parametrize('kind', ['roberta','distilbert','bert','albert','modernbert'])
+def test_verify_reads_what_start_reads(kind, tmp_path):
+    "Each layout, from safetensors and from a pytorch_model.bin; the logits are those of transformers."
+    torch.manual_seed(0)
+    sizes = dict(dim=32, n_layers=2, n_heads=2, hidden_dim=64) if kind=='distilbert' else dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
+    ids = dict(pad_token_id=0, bos_token_id=None, eos_token_id=None, cls_token_id=None, sep_token_id=None) if kind in ('albert','modernbert') else {}
+    cfg = CONFIG_MAPPING[kind](vocab_size=300, max_position_embeddings=66, **sizes, **ids, **(dict(embedding_size=16) if kind=='albert' else {}))
+    model = AutoModelForMaskedLM.from_config(cfg).eval()
+    for p in model.parameters(): p.data += .1*torch.randn_like(p)
+    model.save_pretrained(tmp_path/'a')
+    (tmp_path/'b').mkdir()
+    shutil.copy(tmp_path/'a'/'config.json', tmp_path/'b')
+    torch.save(load_file(tmp_path/'a'/'model.safetensors'), tmp_path/'b'/'pytorch_model.bin')
+    found = verify(tmp_path/'a', tmp_path/'b')
+    assert found.problems==[] and f'generator: {kind}, layers: 2, units: 32' in found.facts[0] and 'differ by 0' in found.facts[-1]
+    x = torch.arange(32).view(2, 16)*37 % 300
+    mask = (torch.arange(16)<torch.tensor([[16],[5]])).long()
+    with torch.no_grad(): want = model(x, attention_mask=mask).logits[mask.bool()]
+    if kind!='roberta': assert (fixed_logits(tmp_path/'b', 'mlm')-want).abs().max()<1e-4 # whose own positions skip the id of [PAD]

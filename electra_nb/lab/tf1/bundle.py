@@ -113,6 +113,7 @@ def read_place(value:bytes) -> Place: # from the table
     if p.kind is None or 58 in found: raise ValueError('it is in slices, or of a type that no weights have, such as text')
     fits = len(shape)<9 and math.prod(shape)*np.dtype(p.kind).itemsize==p.size
     if not fits: raise ValueError(f'its {p.size} bytes are not those of its shape {shape[:8]}')
+    if not p.size and math.prod(n or 1 for n in shape)>2**31: raise ValueError(f'it is empty, and no array has its shape {shape}')
     return p
 
 def write_place(x:np.ndarray, offset:int) -> bytes: # a variable, where its bytes are
@@ -122,7 +123,9 @@ def write_place(x:np.ndarray, offset:int) -> bytes: # a variable, where its byte
     dims = b''.join(b'\x12'+to_varint(len(d))+d for d in (b'\x08'+to_varint(n) for n in x.shape))
     where = b'\x20'+to_varint(offset) if offset else b''
     crc = _fixed(masked_crc(x.tobytes()))
-    return b'\x08'+to_varint(kind)+b'\x12'+to_varint(len(dims))+dims+where+b'\x28'+to_varint(x.nbytes)+b'\x35'+crc
+    value = b'\x08'+to_varint(kind)+b'\x12'+to_varint(len(dims))+dims+where+b'\x28'+to_varint(x.nbytes)+b'\x35'+crc
+    read_place(value) # refuses what could not be read again
+    return value
 
 # %% ../../../nbs/lab/tf1/01_bundle.ipynb #ed367ef5
 def checkpoint_prefix(source:str) -> Path: # prefix, one of the files, or a folder -> None: there is no TF1 checkpoint
@@ -144,13 +147,19 @@ def in_file(path:Path, advice:str='. Fetch or make the file again'): # both for 
     try: yield
     except (ValueError,OSError) as e: raise ValueError(f"{path} cannot be read: {e}{advice}") from None
 
+@contextmanager
+def _variable(name):
+    "Say in which variable something is wrong."
+    try: yield
+    except ValueError as e: raise ValueError(f'{name!r}: {e}') from None
+
 # %% ../../../nbs/lab/tf1/01_bundle.ipynb #a12061b3
 def _places(data):
     "How many data files there are; name -> `Place`."
     found = {}
     for name,value in table_entries(data):
         if (name := name.decode()) in found: raise ValueError(f'{name!r} is there twice')
-        found[name] = read_place(value) if name else dict(fields(value))
+        with _variable(name): found[name] = read_place(value) if name else dict(fields(value))
     head = found.pop('', {16:1})
     if head.get(16): raise ValueError('it does not begin as the table of a little-endian machine does')
     order = sorted(p for p in found.values() if p.size)
@@ -175,10 +184,12 @@ def read_variables(prefix:Path) -> dict: # as of `checkpoint_prefix` -> arrays b
 def write_variables(prefix:Path, variables:dict) -> None: # path without endings, whose folder is made; name -> array
     "Write a checkpoint of one data file, and the note that it is the newest one."
     prefix,at = Path(prefix).expanduser(),0
+    odd = [k for k in variables if not 0<len(k.encode())<256]
+    if odd or not variables: raise ValueError(f"{prefix}: a checkpoint needs variables whose names have 1 to 255 bytes, not {odd[:1]!r:.60}")
     arrays = {k:np.asarray(variables[k], order='C') for k in sorted(variables, key=str.encode)}
     entries = [(b'',b'\x08\x01\x1a\x02\x08\x01')] # one data file; version 1 of the format
     for name,x in arrays.items():
-        entries.append((name.encode(),write_place(x, at)))
+        with _variable(name): entries.append((name.encode(),write_place(x, at)))
         at += x.nbytes
     prefix.parent.mkdir(parents=True, exist_ok=True)
     atomic_file(f'{prefix}.data-00000-of-00001', b''.join(x.tobytes() for x in arrays.values()))

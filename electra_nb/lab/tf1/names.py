@@ -11,8 +11,8 @@ import json, numpy as np, re, torch
 from collections import namedtuple
 from ...core.files import atomic_file, atomic_folder, cache_folder, file_hash, hash_texts
 from ...core.files import read_json, remove_folder, verify_folder
-from ...core.messages import logger
-from ..start.weights import find_towers, start_config, start_weights
+from ...core.messages import logger, say_once
+from ..start.weights import find_towers, modules_of, start_config, start_weights
 from .bundle import checkpoint_prefix, in_file, read_variables, write_variables
 from ...model.families import electra_config, families
 from ...model.hf import load_tower
@@ -72,7 +72,7 @@ def _known(prefix, n_heads):
     known = read_json(path) if path.is_file() else {}
     heads = known.get('num_attention_heads') if n_heads is None else n_heads,known.get('generator_num_attention_heads')
     if heads[0] is None:
-        logger.info(f'{prefix.name}: a head for every 64 units, as in the original code; a bert_config.json beside it may say others')
+        say_once(f'{prefix}: a head for every 64 units, as in the original code; a bert_config.json beside it may say others')
     return [{k:v for k,v in dict(num_attention_heads=n, hidden_act=known.get('hidden_act')).items() if v is not None} for n in heads]
 
 def _tensor(x, name): return torch.from_numpy(np.array(x.T if name.endswith('/kernel') else x, np.float32, order='C'))
@@ -89,12 +89,14 @@ def read_towers(
     with in_file(prefix, ''):
         for tower,scopes in find_scopes(variables).items():
             cfg = scope_config(variables, scopes, known[tower=='generator'])
-            with torch.device('meta'): keys = sorted(family.heads[scopes.head or 'rtd'](cfg).state_dict())
-            keys = [k for k in keys if k!='generator_lm_head.weight' and (scopes.head or k.startswith('electra.'))]
+            with torch.device('meta'): want = family.heads[scopes.head or 'rtd'](cfg).state_dict()
+            keys = [k for k in sorted(want) if k!='generator_lm_head.weight' and (scopes.head or k.startswith('electra.'))]
             names = {k:variable_name(k, scopes.embeddings if '.embeddings.' in k else scopes.encoder)+slot for k in keys}
             lacks = [v for v in names.values() if v not in variables]
             if lacks: raise ValueError(f"{len(lacks)} of the {len(names)} variables of its {tower} are missing, such as {lacks[0]}")
             weights = {k:_tensor(variables[v], v.removesuffix(slot)) for k,v in names.items()}
+            odd = [names[k] for k,w in weights.items() if w.shape!=want[k].shape]
+            if odd: raise ValueError(f"{odd[0]} has the shape {variables[odd[0]].shape}, which does not fit the others")
             out[tower] = Tf1Tower(family.heads.get(scopes.head, family.encoder), cfg, weights, names)
     used = {v.removesuffix(slot) for t in out.values() for v in t.names.values()}
     return out,sorted(v for v in variables if v not in used and not re.search('/adam_[mv]$|^global_step$', v))
@@ -111,6 +113,8 @@ def from_tf1(
     "Write the towers of a TF1 checkpoint as Hugging Face folders."
     out,(towers,left) = Path(out).expanduser(),read_towers(source, n_heads)
     if out.exists(): raise ValueError(f"out={str(out)!r} is there already: choose a new folder")
+    bad = [t.names[k] for t in towers.values() for k,v in t.weights.items() if not v.isfinite().all()]
+    if bad: raise ValueError(f"{source}: {bad[0]} holds numbers that are not finite: take an earlier checkpoint")
     if left: logger.warning(f"{source}: left out {', '.join(left[:3])}{' …' if left[3:] else ''}, which no tower has")
     tok = next((p for p in _beside(checkpoint_prefix(source)) if p.name!='bert_config.json'), None) if tokenizer is None else tokenizer
     if isinstance(tok, (str,Path)): tok = load_tokenizer(tok)
@@ -138,6 +142,7 @@ def tf1_start(source:str, n_heads:int=None) -> Path: # as `start` of `pretrain` 
 
 # %% ../../../nbs/lab/tf1/02_names.ipynb #c06ce650
 _parts = r'electra\.embeddings\.',r'electra\.(encoder|embeddings_project)\.' # what towers share as a whole
+_kept = 'electra.','generator_','discriminator_' # beginnings of the names that have one there
 
 def named_variables(towers:dict) -> dict: # name -> weights, the encoder last -> arrays as the original code calls them
     "The weights of all towers, each once."
@@ -146,10 +151,20 @@ def named_variables(towers:dict) -> dict: # name -> weights, the encoder last ->
         def same(part): return all(torch.equal(v, towers[last].get(k, v[:0])) for k,v in weights.items() if re.match(part, k))
         shared = [p for p in _parts if tower!=last and same(p)]
         for k,v in weights.items():
-            if not k.startswith(('electra.','generator_','discriminator_')) or any(re.match(p, k) for p in shared): continue
+            if not k.startswith(_kept) or any(re.match(p, k) for p in shared): continue
             name = variable_name(k, 'electra' if tower==last else 'generator')
             found[name] = (v.T if name.endswith('/kernel') else v).numpy()
+    left = [k for weights in towers.values() for k in weights if not k.startswith(_kept)]
+    if left: logger.warning(f'to_tf1: left out {modules_of(left)}, which the original code does not have')
     return found
+
+# %% ../../../nbs/lab/tf1/02_names.ipynb #344032c1
+def _cut_otherwise(tok):
+    "Why the original code would cut text into other pieces; empty if it does not."
+    kind,usual = type(tok.backend_tokenizer.model).__name__,(tok.pad_token,tok.unk_token,tok.cls_token,tok.sep_token,tok.mask_token)
+    if kind!='WordPiece': return f'the vocabulary is {kind}, not WordPiece'
+    added = [w for w in tok.get_added_vocab() if w not in usual]
+    return f'the vocabulary has {len(added):,} added words, such as {added[0]!r:.40}' if added else ''
 
 # %% ../../../nbs/lab/tf1/02_names.ipynb #88c8f605
 def to_tf1(
@@ -160,14 +175,22 @@ def to_tf1(
     prefix,(enc,gen,_) = Path(prefix).expanduser(),find_towers(source)
     if Path(f'{prefix}.index').exists(): raise ValueError(f"{prefix}.index is there already: choose another prefix")
     folders = dict(generator=gen, discriminator=enc) if gen else dict(discriminator=enc)
-    cfgs = {k:start_config(f)[0] for k,f in folders.items()}
+    found = {k:start_config(f) for k,f in folders.items()}
+    other = [layout.family for _,layout in found.values() if layout.family!='electra']
+    if other: raise ValueError(f"{source} is of the family {other[0]!r}, which the original code does not have: convert a run of family='electra'")
+    cfgs,weights = {k:cfg for k,(cfg,_) in found.items()},{k:start_weights(f) for k,f in folders.items()}
     odd = [c for c in cfgs.values() if c.layer_norm_eps!=1e-12 or c.hidden_act not in ('gelu','relu','tanh')]
     if odd: raise ValueError(f"{source}: the original code has no {odd[0].hidden_act!r} with layer_norm_eps={odd[0].layer_norm_eps}")
-    variables = named_variables({k:start_weights(f) for k,f in folders.items()})
-    write_variables(prefix, {**variables, 'global_step':np.int64(0)})
+    if (gen or enc.name=='discriminator') and any(k.startswith('classifier.') for k in weights['discriminator']):
+        raise ValueError(f"{source}: its discriminator has a head (classifier) that the original code does not have: save its encoder alone "
+            "(AutoModel, save_pretrained), and convert that folder")
+    write_variables(prefix, {**named_variables(weights), 'global_step':np.int64(0)})
     settings = {f"{'generator_'*(k=='generator')}num_attention_heads":c.num_attention_heads for k,c in cfgs.items()}
     atomic_file(prefix.with_name('bert_config.json'), json.dumps({**settings, 'hidden_act':cfgs['discriminator'].hidden_act})+'\n')
     if any((enc/f).is_file() for f in ('tokenizer.json','vocab.txt')):
         tok = load_tokenizer(enc)
         tok.save_pretrained(prefix.parent)
         atomic_file(prefix.with_name('vocab.txt'), ''.join(f'{w}\n' for w in sorted(tok.get_vocab(), key=tok.get_vocab().get)))
+        why = _cut_otherwise(tok)
+        if why: logger.warning(f"to_tf1: {why}, so the original code cuts text into other pieces by vocab.txt: prepare its text with "
+            f"{prefix.with_name('tokenizer.json')}")

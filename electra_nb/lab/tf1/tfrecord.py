@@ -8,8 +8,8 @@ __all__ = ['read_records', 'packed_numbers', 'read_example', 'tfrecord_rows']
 # %% ../../../nbs/lab/tf1/03_tfrecord.ipynb #88a62af6
 import numpy as np
 from collections.abc import Iterator
-from .bundle import fields, masked_crc
-from glob import glob
+from .bundle import fields, masked_crc, to_varint
+from glob import escape, glob
 from pathlib import Path
 
 # %% ../../../nbs/lab/tf1/03_tfrecord.ipynb #b49b504a
@@ -40,21 +40,28 @@ def packed_numbers(data:bytes) -> np.ndarray: # varints end to end -> (n,) int64
 def read_example(content:bytes) -> dict: # of a record -> name -> (n,) int64
     "The whole numbers of an `Example`."
     features = [dict(fields(e)) for tag,e in fields(dict(fields(content)).get(10, b'')) if tag==10]
-    def numbers(feature): return packed_numbers(dict(fields(dict(fields(feature)).get(26, b''))).get(10, b''))
+    def numbers(feature):
+        lists = fields(dict(fields(feature)).get(26, b''))
+        return packed_numbers(b''.join(to_varint(v) if tag==8 else v for tag,v in lists if tag in (8,10)))
     return {f.get(10, b'').decode():numbers(f.get(18, b'')) for f in features}
 
 # %% ../../../nbs/lab/tf1/03_tfrecord.ipynb #16d1829d
+def _pattern(path):
+    "What exists is a name, also with [ or * in it; the rest is a pattern."
+    return escape(str(path)) if path.exists() else f'{_pattern(path.parent)}/{path.name}'
+
 def tfrecord_rows(
     source:str, # file, folder, or pattern such as `pretrain_data.tfrecord-*`
 ) -> Iterator: # of (ids (n,) int64, ids in segment A)
     "The rows of prepared examples, file by file."
-    paths = [p for p in map(Path, sorted(glob(f'{source}/*' if Path(source).is_dir() else str(source)))) if p.is_file()]
+    path = Path(source).expanduser()
+    paths = [p for p in map(Path, sorted(glob(_pattern(path)+'/*'*path.is_dir()))) if p.is_file()]
     if not paths: raise FileNotFoundError(f"{source}: there is no such file")
     for path in paths:
         for at,content in read_records(path):
             try:
                 ids,mask,types = map(read_example(content).get, ('input_ids','input_mask','segment_ids'))
-                if ids is None or mask is None or types is None: raise ValueError('it is no example of pre-training')
+                if ids is None or mask is None or types is None or not mask.any(): raise ValueError('it is no example of pre-training')
                 n = int(mask.sum())
                 n_a = n-int(types.sum())
                 row = np.arange(len(ids))
