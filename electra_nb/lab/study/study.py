@@ -109,7 +109,8 @@ def in_columns(
     lines = [l for l in first_lines(read_lines(path, cut_long=False)) if not is_blank(l.strip())]
     first,cells = [c.strip() for c in lines[0].split('\t')] if lines else [],even_cells(lines, '\t')
     named = len(first)>1 and {*names}<={*first}
-    return named or bool(cells) and len(cells[0])>len(task.text) or are_tagged(lines, task.labels if task.kind=='tag' else ())
+    known = task.labels if '.conll' in kind_of(task).own.readers else () # tags that may be those of a file
+    return named or bool(cells) and len(cells[0])>len(task.text) or are_tagged(lines, known)
 
 # %% ../../../nbs/lab/study/04_study.ipynb #ce72948b
 def rows_to_predict(
