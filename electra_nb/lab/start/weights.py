@@ -129,6 +129,7 @@ class Start:
         self.read(kept_family(self.folders[0]))
         hashes = [file_hash(weights_file(f), 'xxh3') for f in self.folders]
         self.identity = dict(name=self.towers.name, weights=hash_texts(hashes)) # in recipe.json
+        if (path := Path(source).expanduser()).is_symlink(): self.identity['link'] = path.name # the name is that of the folder behind it
 
     def read(self,
         family:str=None, # that a BERT keeps; None: it becomes an ELECTRA
@@ -282,7 +283,7 @@ def open_start(
         info = read_json(path, ('recipe',)) if out and path.exists() else {}
         if not info.get('start'): raise
         name,asked = info['start'].get('name'),Path(source).expanduser()
-        if name not in (str(source),asked.name,_folder_name(asked)):
+        if not {name,info['start'].get('link')} & {str(source),asked.name,_folder_name(asked)}:
             raise ValueError(f"{e}; the run in {path.parent} began with start={name!r}: pass that, or another out=") from None
         logger.info(f'{e}; the run goes on from its own checkpoint')
         return Begun(path.parent, info)
