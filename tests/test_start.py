@@ -6,6 +6,7 @@ from electra_nb.core.tiny import sentences, tiny_text
 from electra_nb.lab.reports.card import model_card
 from electra_nb.lab.reports.run_folder import RunFolder, run_facts
 from electra_nb.lab.start import weights as module
+from electra_nb.lab.start.new_words import open_words
 from electra_nb.lab.start.weights import Start, open_start
 from electra_nb.model.hf import quiet_hf
 from electra_nb.objectives.table import objectives
@@ -15,6 +16,7 @@ from fastai.callback.core import Callback
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import AlbertConfig, AlbertForMaskedLM, AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
+from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 from transformers import AlbertForMultipleChoice, AlbertForSequenceClassification, ModernBertConfig, ModernBertForMaskedLM
 from transformers import ModernBertForSequenceClassification, ModernBertForTokenClassification, PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM
 
@@ -260,6 +262,97 @@ def test_vocabulary(bert, tmp_path, caplog):
     for p in bare.iterdir():
         if p.name not in ('config.json','model.safetensors'): p.unlink()
     with pytest.raises(ValueError, match='no tokenizer beside its weights'): Start(bare).own_tokenizer()
+
+# pairs, families and what is said
+
+_el = dict(embedding_size=32, intermediate_size=50, vocab_size=300, **_shape)
+
+def said_by(call):
+    "What the log says while something is done."
+    said = []
+    module.logger.addFilter(f := lambda r: said.append(r.getMessage()) or True)
+    try: call()
+    finally: module.logger.removeFilter(f)
+    return said
+
+def pair(folder, generator=None, **settings):
+    "A discriminator and, beside it, a generator with other settings or of another class."
+    save(ElectraForPreTraining(ElectraConfig(**_el)), folder/'x-discriminator')
+    save(generator or ElectraForMaskedLM(ElectraConfig(**{**_el, **settings})), folder/'x-generator')
+    return folder/'x-discriminator'
+
+@pytest.mark.parametrize('settings', [dict(layer_norm_eps=1e-3), dict(hidden_act='relu'), dict(generator=AlbertForMaskedLM(AlbertConfig(**_albert)))], ids=lambda d: next(iter(d)))
+def test_generators_of_other_settings(tmp_path, settings):
+    "What a recipe has once must be the same in both towers."
+    key = next(iter(settings)).replace('generator', 'family')
+    with pytest.raises(ValueError, match=f'{key} is .* in its generator, and a run has one for both: pass the discriminator'): Start(pair(tmp_path, **settings))
+
+def test_generators_of_another_vocabulary(tmp_path):
+    "Ids that mean other words in the generator are refused, also where it has more of them."
+    folder = pair(tmp_path, vocab_size=301)
+    assert Start(folder).own_tokenizer()==str(folder)
+    tok = tiny_tokenizer()
+    tok.add_tokens(['zzz'])
+    tok.save_pretrained(tmp_path/'x-generator')
+    with pytest.raises(ValueError, match="gives 'zzz' the id None, and that of its generator gives it 300.*pass the discriminator"): Start(folder).own_tokenizer()
+
+def test_heads_of_copied_layers(bert, tmp_path):
+    "A generator made of the encoder's first layers has its heads; one of its own may have others."
+    given = dict(generator_heads=4)
+    with pytest.raises(ValueError, match='generator_heads=4 contradicts'): Start(bert).options('tiny', given, given)
+    given = dict(generator_heads=4, generator_size=.5)
+    assert Start(bert).options('tiny', given, given)['generator_heads']==4
+
+def test_as_encoder(tmp_path):
+    "The generator is taken for the encoder, whether it is passed itself, by its discriminator, or by its run."
+    pair(tmp_path, hidden_size=16)
+    for tower in ('discriminator','generator'): shutil.copytree(tmp_path/f'x-{tower}', tmp_path/'run'/tower)
+    for source in ('x-discriminator','x-generator','run','run/generator'):
+        assert [Start(tmp_path/source, as_encoder=True).cfg.hidden_size, len(Start(tmp_path/source).folders)]==[16,2]
+    shutil.rmtree(tmp_path/'run'/'generator')
+    with pytest.raises(ValueError, match='no generator that as_encoder=True could take'): Start(tmp_path/'run', as_encoder=True)
+    with pytest.raises(ValueError, match='no effect without start='): open_words(as_encoder=True)
+
+@pytest.mark.parametrize('family', ['bert','bert_two_labels'])
+def test_run_of_berts_family(bert, tmp_path, family):
+    "Such a run goes on as what it is, with all its weights; a BERT joins the family if it is asked for."
+    pretrain(**usual, family=family, vocab_size=300, max_len=32, hidden_size=32, n_layers=2, n_heads=2, init='paper', out=tmp_path/'run')
+    for source in (tmp_path/'run',tmp_path/'run'/'generator',next((tmp_path/'run'/'checkpoints').iterdir())):
+        start,saved = Start(source),weights_of(source if (source/'generator').is_dir() else source.parent)
+        towers = {}
+        said = said_by(lambda: towers.update(towers_of(start)))
+        assert start.layout.family==family and not any('left out' in s or 'newly' in s for s in said)
+        for name,tower in towers.items(): assert all(torch.equal(v, saved[name][k]) for k,v in tower.state_dict().items() if k in saved[name])
+    assert Start(tmp_path/'run').options('tiny', *[dict(family=family)]*2)['family']==family
+    if family!='bert': return
+    towers = towers_of(Start(bert), family='bert', generator_layers=1.)
+    ids = torch.randint(5, 300, (2,12))
+    assert torch.equal(towers['discriminator'].eval().base_model(ids)[0], BertModel.from_pretrained(bert, add_pooling_layer=False).eval()(ids)[0])
+    assert torch.equal(towers['generator'].eval()(ids).logits, BertForMaskedLM.from_pretrained(bert).eval()(ids).logits)
+    with pytest.raises(ValueError, match="family='bert' contradicts"): Start(pair(tmp_path)).options('tiny', *[dict(family='bert')]*2)
+
+def test_unused_generator(tmp_path):
+    "An objective with one encoder has no place for a generator, and says so."
+    start = Start(pair(tmp_path))
+    assert sum('its generator is not used' in s for s in said_by(lambda: towers_of(start, objective='mlm')))==1
+    assert not any('not used' in s for s in said_by(lambda: towers_of(start)))
+
+def test_said_once(tmp_path):
+    "Each thing is said once, also of a folder whose heads are looked at first."
+    tiny_folder('bert', tmp_path/'x-generator')
+    save(BertForMaskedLM(BertConfig(vocab_size=300, intermediate_size=50, type_vocab_size=1, hidden_act='relu', **_shape)), tmp_path/'x-generator')
+    said = said_by(lambda: towers_of(Start(tmp_path/'x-generator')))
+    assert sum("has 1 token type; ELECTRA's" in s for s in said)==1 and sum('generator_' in s or 'its head' in s for s in said if 'left out' in s)==1
+
+def test_gone_start(bert, tmp_path, monkeypatch):
+    "Where the start is gone, its name must still be right, and the line says what happened in whole words."
+    monkeypatch.setattr(module, 'snapshot_download', lambda *args, **kw: (_ for _ in ()).throw(OSError('no way to it '*20)))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path/'run').mkdir()
+    (tmp_path/'run'/'recipe.json').write_text(json.dumps(dict(recipe={}, start=dict(name='gone', weights='6f1c'))))
+    said, = said_by(lambda: open_start('m/gone', 'run'))
+    assert said.startswith("start='m/gone': no such folder") and said.endswith('to it …); the run goes on from its own checkpoint')
+    with pytest.raises(ValueError, match="'m/elsewhere'.* began with start='gone': pass that"): open_start('m/elsewhere', 'run')
 
 @pytest.fixture(scope='session')
 def minilm(tmp_path_factory):

@@ -14,7 +14,7 @@ from electra_nb.text.docstrings import library_docs
 from electra_nb.text.tokenizer import bert_tokenizer, line_encoder, load_tokenizer, tiny_tokenizer, wordpiece
 from hypothesis import given, settings, strategies as st
 from test_start import StopAt, bert, equal, minilm, weights_of # `bert` is a fixture
-from transformers import AutoTokenizer, BertForMaskedLM, BertModel
+from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
 
 domain = ['Weather at the lighthouse: a storm comes from the north.','The lighthouse is dark, and the weather is clear.']*6
 docs = [f'{part} {i}' for i in range(20) for part in [*tiny_text.split('\n\n'), '\n'.join(domain)]]
@@ -116,6 +116,20 @@ def test_unknown_words():
     assert tok.tokenize('x1')==['[UNK]'] and candidates(tok, ['x1 x1'])[0][:1]==('x1',)
     grown = grow_tokenizer(tok, check_words(tok, ['x1']))
     assert grown.tokenize('X1 x12')==['x1','[UNK]']
+
+@pytest.mark.parametrize('sign', '²°½€™①☃🙂')
+def test_no_sign_becomes_unknown(sign, tmp_path, capsys):
+    "A word that would leave a sign beside it unknown gets no token, and is named; others do."
+    tok = bert_tokenizer({w:i for i,w in enumerate(['[PAD]','[UNK]','[CLS]','[SEP]','[MASK]','the','k','##m','##h',f'##{sign}'])})
+    with quiet_hf(): BertForMaskedLM(BertConfig(vocab_size=len(tok), hidden_size=32, num_hidden_layers=1, num_attention_heads=2)).save_pretrained(tmp_path)
+    tok.save_pretrained(tmp_path)
+    texts = [f'the km{sign} kmh, km (kmh)']*3
+    for add_words in (['km','kmh'],1):
+        grown = GrownStart(tmp_path, add_words=add_words).own_tokenizer(corpus=get_corpus(texts))
+        assert grown.tokenize(texts[0])==['the','k','##m',f'##{sign}','kmh','[UNK]','k','##m','[UNK]','kmh','[UNK]']
+        assert 'add_words: 1 left out, since a sign beside them would become [UNK]: km\n' in capsys.readouterr().out
+    with pytest.raises(ValueError, match='no word is left'): GrownStart(tmp_path, add_words=['km']).own_tokenizer(corpus=get_corpus(texts))
+    assert len(GrownStart(tmp_path, add_words=['km']).own_tokenizer(corpus=get_corpus(['the km, km']*3)))==len(tok)+1
 
 def test_saved_tokenizer(bert, tmp_path):
     "Plain transformers gives equal ids, with 2,000 words too."

@@ -6,14 +6,14 @@
 __all__ = ['Towers', 'converters', 'fetch', 'find_towers', 'generator_shape_of', 'Start', 'put_weights', 'Begun', 'open_start']
 
 # %% ../../../nbs/lab/start/02_weights.ipynb #c53bb695
-import re, torch
+import re, textwrap, torch
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass
 from ...core.files import file_hash, hash_texts, read_json
 from ...core.messages import logger
 from ...core.settings import settings
-from .layouts import modules_of, repeat_rows, shape_of, start_config, start_weights, weights_file
+from .layouts import kept_family, modules_of, repeat_rows, shape_of, start_config, start_weights, weights_file
 from ...model.families import family_of
 from ...model.hf import config_values, folder_state, load_folder_state
 from ...recipe import recipes, with_objective
@@ -43,8 +43,13 @@ def fetch(
             if (folder/weights).is_file(): break
         return folder
     except (OSError,ValueError,HfHubHTTPError) as e:
-        why = ' '.join(str(e).split())[:120]
+        why = textwrap.shorten(str(e), 120, placeholder=' …')
         raise FileNotFoundError(f"{nowhere}, and it could not be had from the hub ({type(e).__name__}: {why})") from None
+
+def _folder_name(path):
+    "What to call a folder; a checkpoint has the name of its run before its own."
+    parts = path.resolve().parts
+    return '/'.join(parts[-3 if parts[-2:-1]==('checkpoints',) else -1::2])
 
 def _beside(path, source, this, other):
     "The folder of the other tower, if there is one."
@@ -58,14 +63,20 @@ def _beside(path, source, this, other):
 # %% ../../../nbs/lab/start/02_weights.ipynb #c53947e2
 def _heads(folder):
     "What the heads of a folder are for."
-    weights,family = start_weights(folder),family_of(start_config(folder)[0])
+    weights,family = start_weights(folder, quiet=True),family_of(start_config(folder)[0])
     return {k:any(n.startswith(v) for n in weights) for k,v in family.head_weights.items()}
 
-def _in_run(path):
+def _taken(encoder, generator, name, as_encoder):
+    if not as_encoder: return Towers(encoder, generator, name)
+    if generator: return Towers(generator, None, name)
+    raise ValueError(f"start={name!r} has no generator that as_encoder=True could take: leave it out")
+
+def _in_run(path, name, as_encoder):
     "The towers of a run folder, or of a checkpoint; the newest checkpoint of a run that is not finished."
     for p in (path,newest_checkpoint(path/'checkpoints')):
         found = [p/n for n in ('discriminator','encoder','generator') if p and (p/n/'config.json').is_file()]
-        if found and found[0].name!='generator': return found[0],(found[1] if found[1:] and found[0].name=='discriminator' else None)
+        generator = found[1] if found[1:] and found[0].name=='discriminator' else None
+        if found and found[0].name!='generator': return _taken(found[0], generator, name, as_encoder)
     raise ValueError(f"start={str(path)!r} holds no weights to go on from: a folder with config.json and model.safetensors is needed, or a run "
         "folder with towers or checkpoints")
 
@@ -76,16 +87,16 @@ def find_towers(
 ) -> Towers:
     "Where the weights of a start are."
     path = Path(source).expanduser()
-    name = '/'.join(path.resolve().parts[-3 if path.resolve().parent.name=='checkpoints' else -1::2]) if path.is_dir() else str(source)
+    name = _folder_name(path) if path.is_dir() else str(source)
     converted = next(filter(None, (convert(source) for convert in converters)), None)
-    if converted: return Towers(*_in_run(converted), name if path.is_dir() else path.name)
+    if converted: return _in_run(converted, name if path.is_dir() else path.name, as_encoder)
     if not path.is_dir(): path = fetch(str(source))
-    if not (path/'config.json').is_file(): return Towers(*_in_run(path), name)
+    if not (path/'config.json').is_file(): return _in_run(path, name, as_encoder)
     own = config_values(path).get('model_type')=='electra'
     if not (own or re.search('generator|discriminator', path.name)): return Towers(path, None, name) # nothing to look for beside it
     heads = _heads(path)
-    if heads['rtd'] or not heads['mlm']: return Towers(path, _beside(path, source, 'discriminator', 'generator'), name)
-    other = _beside(path, source, 'generator', 'discriminator')
+    if heads['rtd'] or not heads['mlm']: return _taken(path, _beside(path, source, 'discriminator', 'generator'), name, as_encoder)
+    other = None if as_encoder else _beside(path, source, 'generator', 'discriminator')
     if other: return Towers(other, path, name)
     if as_encoder or not own: return Towers(path, None, name) # a masked language model of another kind is an encoder, too
     raise ValueError(f"start={str(source)!r} is a generator: it guesses hidden words, and no discriminator is beside it. Pass the discriminator, "
@@ -104,6 +115,8 @@ def generator_shape_of(
         generator_intermediate=own.intermediate_size, generator_layers=layers)
 
 # %% ../../../nbs/lab/start/02_weights.ipynb #a3aa447f
+_alone = 'pass the discriminator in a folder that this generator is not beside'
+
 class Start:
     "Weights that a run begins with."
     added = () # words that its vocabulary gets (`lab.start.new_words`)
@@ -113,14 +126,27 @@ class Start:
     ):
         self.towers = find_towers(source, as_encoder)
         self.folders = [f for f in self.towers[:2] if f]
-        (self.cfg,*self.gen_cfg),(self.layout,*_) = zip(*map(start_config, self.folders))
-        weights = [*map(start_weights, self.folders)]
-        self.tables = [w[self.layout.words] for w in weights]
-        self.fills = any(k.startswith(family_of(self.cfg).head_weights['mlm']) for w in weights for k in w) # has it a head that fills gaps?
+        self.read(kept_family(self.folders[0]))
         hashes = [file_hash(weights_file(f), 'xxh3') for f in self.folders]
         self.identity = dict(name=self.towers.name, weights=hash_texts(hashes)) # in recipe.json
+        if (path := Path(source).expanduser()).is_symlink(): self.identity['link'] = path.name # the name is that of the folder behind it
 
-    def weights(self): return [*map(start_weights, self.folders)] # of the encoder, of a generator
+    def read(self,
+        family:str=None, # that a BERT keeps; None: it becomes an ELECTRA
+        quiet:bool=False, # about what was said already
+    ) -> None:
+        "Read and check the folders."
+        self.family,(cfgs,layouts) = family,zip(*(start_config(f, family) for f in self.folders))
+        (self.cfg,*self.gen_cfg),self.layout = cfgs,layouts[0]
+        shapes = [shape_of(*pair) for pair in zip(cfgs, layouts)]
+        for k in ('family','hidden_act','layer_norm_eps'): # that a recipe has once
+            if shapes[0][k]!=shapes[-1][k]: raise ValueError(f"start={self.towers.name!r}: {k} is {shapes[0][k]!r}, but {shapes[-1][k]!r} in its "
+                f"generator, and a run has one for both: {_alone}")
+        weights = [start_weights(f, family, quiet) for f in self.folders]
+        self.tables = [w[self.layout.words] for w in weights]
+        self.fills = any(k.startswith(family_of(self.cfg).head_weights['mlm']) for w in weights for k in w) # has it a head that fills gaps?
+
+    def weights(self): return [start_weights(f, self.family, quiet=True) for f in self.folders] # of the encoder, of a generator
 
     @property
     def tie(self): # what the towers share
@@ -139,7 +165,7 @@ def generator_settings(self:Start,
     if given.get('tie')=='all': return {},{}
     if self.gen_cfg: return generator_shape_of(self.cfg, self.gen_cfg[0]),frozen
     if given.get('generator_size') not in (None,1): return {},dict(generator_heads=None, generator_intermediate=None)
-    return {},{**generator_shape_of(self.cfg, layers=1. if frozen else .5), **frozen}
+    return dict(generator_heads=self.cfg.num_attention_heads),{**generator_shape_of(self.cfg, layers=1. if frozen else .5), **frozen}
 
 @patch
 def options(self:Start,
@@ -149,12 +175,13 @@ def options(self:Start,
 ) -> dict: # settings by name
     "The settings of a run that begins with these weights; what contradicts them is refused."
     if size not in recipes: return options # `make_recipe` has the words for it
+    if options.get('family')=='bert' and {config_values(f)['model_type'] for f in self.folders}=={'bert'}: self.read(self.family or 'bert', quiet=True)
     known = settings(with_objective(recipes[size], options.get('objective') or recipes[size].objective_name))
     if known['family'] not in ('electra',self.layout.family):
         raise ValueError(f"size={size!r} has towers of the family {known['family']!r}, and start={self.towers.name!r} makes some of "
             f"{self.layout.family!r}: choose another size")
     generator,suggested = self.generator_settings(known, given)
-    fixed,max_len = {**shape_of(self.cfg), **generator},given.get('max_len') or known['max_len']
+    fixed,max_len = {**shape_of(self.cfg, self.layout), **generator},given.get('max_len') or known['max_len']
     suggested |= dict(init='paper', tie=self.tie, max_positions=max(self.cfg.max_position_embeddings, max_len))
     if options is given: suggested |= dict(warmup=.06, generator_lr=None, lr=min(known['lr'], .128/self.cfg.hidden_size))
     given = {k:v for k,v in given.items() if v is not None}
@@ -171,17 +198,17 @@ def own_tokenizer(self:Start,
     corpus=None, # only new words depend on it (`lab.start.new_words`)
 ): # the same, or the folder of the start
     "The tokenizer whose ids the weights know; another one is refused."
-    folder,n = self.folders[0],len(self.tables[0])
-    there = folder if _has_tokenizer(folder) else None
-    if asked is None and there is None: raise ValueError(f"start={self.towers.name!r} has no tokenizer beside its weights: pass tokenizer=")
-    toks = [load_tokenizer(t) if isinstance(t, (str,Path)) else t for t in (asked,there) if t is not None]
-    vocabs = [t.get_vocab() for t in toks]
-    if len(toks[0])>n: raise ValueError(f"the tokenizer has {len(toks[0]):,} ids, but start={self.towers.name!r} has {n:,} embeddings: take its own")
-    if asked is not None and there and vocabs[0]!=vocabs[1]:
-        word = next(w for w in {**vocabs[0], **vocabs[1]} if vocabs[0].get(w)!=vocabs[1].get(w))
-        raise ValueError(f"tokenizer={asked!r:.60} gives {word!r} the id {vocabs[0].get(word)}, and that of start={self.towers.name!r} gives it "
-            f"{vocabs[1].get(word)}: the weights would mean other words. Leave tokenizer= out")
-    return there and str(there) if asked is None else asked
+    name,n,do = f'start={self.towers.name!r}',len(self.tables[0]),_alone if asked is None else 'leave tokenizer= out'
+    there = {f:whose for f,whose in zip(self.folders, (name,'its generator')) if _has_tokenizer(f)}
+    if asked is None and not there: raise ValueError(f"{name} has no tokenizer beside its weights: pass tokenizer=")
+    sources = [(asked,f'tokenizer={asked!r:.60}')]*(asked is not None)+[*there.items()]
+    (vocab,who),*others = [((load_tokenizer(t) if isinstance(t, (str,Path)) else t).get_vocab(),whose) for t,whose in sources]
+    if len(vocab)>n: raise ValueError(f"the tokenizer has {len(vocab):,} ids, but {name} has {n:,} embeddings: take its own")
+    for other,whose in others:
+        word = next((w for w in {**vocab, **other} if vocab.get(w)!=other.get(w)), None)
+        if word is not None: raise ValueError(f"{who} gives {word!r} the id {vocab.get(word)}, and that of {whose} gives it {other.get(word)}: "
+            f"the weights would mean other words. To mend this, {do}")
+    return str(sources[0][0]) if asked is None else asked
 
 # %% ../../../nbs/lab/start/02_weights.ipynb #0c40bcde
 def put_weights(
@@ -221,6 +248,8 @@ def fill(self:Start,
         _say(f'newly initialised in the {name}', new)
         n,n_max = len(weights.get(self.layout.table('position'), ())),tower.config.max_position_embeddings
         if 0<n<n_max: logger.warning(f'start: the positions {n} to {n_max-1} of the {name} begin as the first ones again')
+    if gen and len(towers)==1: logger.warning("start: its generator is not used, since this objective trains one encoder; as_encoder=True trains the "
+        "generator as that")
     _say('left out', [k for k in enc if k not in used])
     if gen and len({t.get_input_embeddings().weight for t in towers.values()})==1 and not torch.equal(*self.tables):
         logger.warning('start: the table of words of its generator is another one, and is left out')
@@ -253,5 +282,8 @@ def open_start(
         path = Path(out or '.').expanduser()/'recipe.json'
         info = read_json(path, ('recipe',)) if out and path.exists() else {}
         if not info.get('start'): raise
-        logger.info(f'start: {e}; the run goes on from its own checkpoint')
+        name,asked = info['start'].get('name'),Path(source).expanduser()
+        if not {name,info['start'].get('link')} & {str(source),asked.name,_folder_name(asked)}:
+            raise ValueError(f"{e}; the run in {path.parent} began with start={name!r}: pass that, or another out=") from None
+        logger.info(f'{e}; the run goes on from its own checkpoint')
         return Begun(path.parent, info)
