@@ -290,7 +290,7 @@ def pretrain(
     "Pre-train a text encoder, by replaced-token detection or another objective."
     began,engine,cbs = time.perf_counter(),engines[-1],cbs or []
     check_arguments(max_hours, cache, resume, cbs, whole_files=whole_files, dry_run=dry_run, as_encoder=as_encoder, stream=stream)
-    if start is not None or add_words is not None: start = addition('start')(start, out, as_encoder, add_words)
+    if start is not None or add_words is not None or as_encoder: start = addition('start')(start, out, as_encoder, add_words)
     size,recipe = read_recipe(size, options, start)
     engine.join(recipe, dry_run)
     device = pick_device(engine.device(device), recipe.train.precision)

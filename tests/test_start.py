@@ -311,7 +311,8 @@ def test_as_encoder(tmp_path):
         assert [Start(tmp_path/source, as_encoder=True).cfg.hidden_size, len(Start(tmp_path/source).folders)]==[16,2]
     shutil.rmtree(tmp_path/'run'/'generator')
     with pytest.raises(ValueError, match='no generator that as_encoder=True could take'): Start(tmp_path/'run', as_encoder=True)
-    with pytest.raises(ValueError, match='no effect without start='): open_words(as_encoder=True)
+    for call in (open_words,pretrain):
+        with pytest.raises(ValueError, match='no effect without start='): call(as_encoder=True)
 
 @pytest.mark.parametrize('family', ['bert','bert_two_labels'])
 def test_run_of_berts_family(bert, tmp_path, family):
