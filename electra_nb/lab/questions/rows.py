@@ -94,10 +94,10 @@ def answer_place(
     context:str,
     text:str, # of the answer
     start:int, # its first character, as a file says
-) -> tuple: # its first character, or None where it is not to be found; whether the whole context was searched
+) -> tuple: # its first character, or None where it is not to be found; whether it is elsewhere than the file says
     "The place of an answer: that of the file, nearly that, or the only one that there is."
     near = _among_words(context, text, start)
-    if near is not None: return near,False
+    if near is not None: return near,near!=start
     def search(flags): return [m.start() for m in regex.finditer(regex.escape(text), context, flags)]
     found = search(0) or search(regex.I)
     if len(found)==1: return found[0],True
