@@ -448,7 +448,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                         'electra_nb.glue.tables._class_names': ( 'book/tables.html#_class_names',
                                                                                  'electra_nb/glue/tables.py'),
                                         'electra_nb.glue.tables._hub_labels': ('book/tables.html#_hub_labels', 'electra_nb/glue/tables.py'),
-                                        'electra_nb.glue.tables._is_frame': ('book/tables.html#_is_frame', 'electra_nb/glue/tables.py'),
                                         'electra_nb.glue.tables._is_number': ('book/tables.html#_is_number', 'electra_nb/glue/tables.py'),
                                         'electra_nb.glue.tables._known': ('book/tables.html#_known', 'electra_nb/glue/tables.py'),
                                         'electra_nb.glue.tables.column_names': ( 'book/tables.html#column_names',

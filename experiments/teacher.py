@@ -43,7 +43,7 @@ def unlabelled(data, name, n):
     return [*sst2(data, 'train').sample(frac=1, random_state=0).drop_duplicates('sentence').sentence]
 
 @cache
-def clusters(data, language, words): return clusters_in(spanish(data) if language=='spanish' else wikipedia(data), words)
+def clusters(data, name, words): return clusters_in(spanish(data) if name.startswith('ner') else wikipedia(data), words)
 
 def tag_counts(run, found, clusters_of):
     "What the wide head counts in the training rows; long sentences are in parts."
@@ -56,11 +56,11 @@ def prepare(run, data, name, rows, out):
     "A task, what is learned first, the answers of the teacher, and what the wide head counts."
     found = wide_tagger.task(data/'tagging', name, rows) if is_tags(name) else wide_text.task(data, name, rows, out)
     train = found.splits['train']
-    language = 'spanish' if name.startswith('ner') else 'english'
-    teacher.RunText = lambda source: RunText(source, lambda tagged: clusters(data, language, tuple(map(tuple, tagged))))
+    def clusters_of(words): return clusters(data, name, tuple(map(tuple, words)))
+    teacher.RunText = lambda source: RunText(source, clusters_of)
     first = teacher.taught_task(found, unlabelled(data, name, len(train)), '')
     _,answer = teacher.make_teacher(found, '')
-    if is_tags(name): counts = tag_counts(run, found, lambda words: clusters(data, language, tuple(map(tuple, words))))
+    if is_tags(name): counts = tag_counts(run, found, clusters_of)
     else: counts = wide_text.counts(None, f'{name}-{rows}', found)
     return found,first,kind_of(found.task).to_labels(answer(found.splits['dev'])),counts
 

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from ..text.lines import read_lines
-from ..text.reading import file_kind, read_rows, record_kinds
-from ..text.corpus import is_saved
+from ..text.reading import file_kind, read_rows, record_kinds, refuse_twice
+from ..text.corpus import is_saved, is_table
 from .tasks import Task
 from pathlib import Path
 
@@ -82,19 +82,16 @@ def _class_names(source):
     return {k:f.names for k,f in inner.items() if hasattr(f, 'names')}
 
 # %% ../../nbs/book/44_tables.ipynb #7fbb2703
-def _is_frame(v): return hasattr(v, 'iloc') and hasattr(v, 'columns')
-
 def _as_dict(source):
     "Columns of a data frame, a data set, a dictionary, or a list of dictionaries."
     if hasattr(source, 'column_names') and not hasattr(source, '__len__'): source = list(source) # it is streamed
     if isinstance(source, list) and source and all(isinstance(r, dict) for r in source):
         return {k:[r.get(k) for r in source] for k in dict.fromkeys(k for r in source for k in r)}
-    if _is_frame(source):
-        twice = source.columns[source.columns.duplicated()]
-        if len(twice): raise ValueError(f"two columns of the data frame are named {twice[0]!r}")
+    if hasattr(source, 'iloc') and is_table(source):
+        refuse_twice(list(source.columns), 'data frame')
         return source.to_dict('list')
     columns = source.to_dict() if hasattr(source, 'to_dict') and not hasattr(source, 'iloc') else source
-    if isinstance(columns, dict) and not any(_is_frame(v) or hasattr(v, 'column_names') for v in columns.values()): return columns
+    if isinstance(columns, dict) and not any(map(is_table, columns.values())): return columns
     raise ValueError(f"rows are a file, a data frame, a Dataset or columns, not {type(source).__name__}; pass the splits one by one")
 
 def from_memory(

@@ -9,10 +9,8 @@ __all__ = ['named_file', 'piped_lines', 'candidates', 'file_rows', 'read_texts']
 import os, sys
 from collections.abc import Iterable, Iterator
 from ...text.corpus import framed, refuse_form
-from ...text.lines import read_lines
-from ...text.reading import check_text_file, file_endings, file_kind, is_null, read_rows, record_docs, record_kinds
-from ...text.lines import running_lines
-from ...text.reading import refuse_twice
+from ...text.lines import read_lines, running_lines
+from ...text.reading import check_text_file, file_endings, file_kind, is_null, read_rows, record_docs, record_kinds, refuse_twice
 from pathlib import Path
 
 # %% ../../../nbs/lab/scoring/01_texts.ipynb #2ef426d8

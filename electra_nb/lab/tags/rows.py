@@ -204,8 +204,6 @@ def word_rows(table:Table, text:str=None, label:str=None) -> Table: # None: it h
     "Sentences of a table with a word a row."
     names = _single_words(table)
     spans = [k for k in names if are_spans(as_spans([[*{str(o) for o in table.columns[k]}]])[0])]
-    if len(spans)>1 and label not in names:
-        raise ValueError(f"{table.name}: which column holds the tags, {' or '.join(spans)}? Pass label=")
     t = label if label in names else _first(spans or [k for k in names if k.lower() in _tag_names], _tag_names)
     left = {k:len({*map(str, table.columns[k])}) for k in names if k!=t and not (_numbering.search(k) or _of_document.search(k))}
     w = text if text in left else _first(sorted(left, key=left.get, reverse=True), _word_names)
@@ -215,6 +213,8 @@ def word_rows(table:Table, text:str=None, label:str=None) -> Table: # None: it h
     if not (t and w and len(table)>1 and (t in spans or by_name)): return None
     if not keys: raise ValueError(f"{table.name}: a word a row, with tags of spans in column {t!r}, and no column that numbers the "
         "sentences: group the words into sentences, with a list of words and a list of tags in each row, or add a column sentence_id")
+    if len(spans)>1 and label not in names:
+        raise ValueError(f"{table.name}: which column holds the tags, {' or '.join(spans)}? Pass label=")
     rows = [[i for i,_ in g] for _,g in groupby(enumerate(zip(*keys)), lambda o: o[1])]
     if len({*zip(*keys)})<len(rows)>len(table)/2: raise ValueError(f"{table.name}: the words of a sentence are not in adjacent rows: "
         f"sort the rows by {' and '.join(numbers)} and by their place in the sentence")
