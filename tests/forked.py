@@ -91,7 +91,9 @@ class Program:
 
 if __name__=='__main__':
     import importlib
+    from quick import draw
     for name in (*libraries,*(f'electra_nb.{m}' for m in own)): importlib.import_module(name)
+    draw(False)
     code = serve()
     sys.modules['__main__'] = main = types.ModuleType('__main__')
     try: exec(compile(code, '<string>', 'exec'), vars(main))

@@ -3,6 +3,8 @@ import ast, os, subprocess, sys
 from pathlib import Path
 
 import electra_nb, pytest
+from quick import rest
+from test_process import text
 
 package = Path(electra_nb.__file__).parent
 root = package.parent
@@ -63,15 +65,17 @@ def test_light():
 
 train = """import sys, torch
 from {where} import pretrain
-learn = pretrain(steps=30, eval_every=10, cache='cache', out=sys.argv[1], device='cpu')
+learn = pretrain(corpus={corpus!r}, steps=30, eval_every=10, cache='cache', out=sys.argv[1], device='cpu')
 torch.save(learn.model.state_dict(), sys.argv[1]+'.pt')
 """
 
-def test_same_weights(tmp_path):
+@pytest.mark.parametrize('corpus', rest([None,'texts.txt'], 'texts.txt'))
+def test_same_weights(tmp_path, corpus):
     "The book's `pretrain` trains the weights of the whole package's, which has the lab's faster step."
     import torch
+    (tmp_path/'texts.txt').write_text(text)
     for where in ('electra_nb','electra_nb.pretraining'):
-        code = train.format(where=where)
+        code = train.format(where=where, corpus=corpus)
         env = {**os.environ, 'TQDM_DISABLE':'1', 'OMP_NUM_THREADS':'1', 'PYTHONPATH':os.pathsep.join([str(root), os.environ.get('PYTHONPATH', '')])}
         done = subprocess.run([sys.executable,'-c',code,where], cwd=tmp_path, env=env, capture_output=True, text=True)
         assert done.returncode==0, done.stderr[-3000:]

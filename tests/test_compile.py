@@ -10,6 +10,7 @@ from electra_nb import pretrain
 from electra_nb.training import loop as learner
 from electra_nb.lab.speed.compile import CompileStep
 from electra_nb.core.tiny import tiny_text
+from quick import rest
 
 kw = dict(steps=24, bs=4, eval_every=8, eval_batches=4, log_every=1, save_every=1000, max_len=32, vocab_size=500, valid=.1, threads=1, device='cpu', resume='auto',
     n_layers=1, hidden_size=32, embedding_size=16, dropout=.1, attention_dropout=.1, init='paper', unpad=False, mask_prob=.15) # with a falling share the plain step has fewer slots
@@ -70,6 +71,7 @@ def test_falling_share_of_masks(home):
     assert seen[0]=={12} and min(seen[1])==3 and max(seen[1])==12
 
 @compiler
+@pytest.mark.slow
 def test_200_steps(home):
     "The option `compile`, with the C++ compiler: losses, metrics and weights change by rounding only."
     plain,_ = run(home, 'plain', None, steps=200, eval_every=100)
@@ -87,7 +89,7 @@ def test_another_objective(home):
     plain,compiled = both(home, 'mlm', objective='mlm')
     assert close(plain, compiled) and (compiled/'encoder').exists() and not (compiled/'discriminator').exists()
 
-@pytest.mark.parametrize('name', ['two_stage', 'fast_electra', 'sas', 'adversarial'])
+@pytest.mark.parametrize('name', rest(['two_stage', 'fast_electra', 'sas', 'adversarial'], 'two_stage'))
 def test_other_ways_to_train(home, name):
     "A tower is frozen in the middle of a run; a temperature falls; samples are remembered; a loss reads the verdicts."
     plain,compiled = both(home, name, objective=name)

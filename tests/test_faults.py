@@ -6,6 +6,7 @@ import pytest
 from electra_nb.core.files import WriteError
 from electra_nb.lab.study.folder import append_line, read_ledger
 from forked import Program
+from quick import rest
 from test_process import env, run_fresh, text, timeless, weights
 
 common = dict(corpus='texts.txt', steps=30, bs=4, max_len=32, eval_every=10, log_every=3, save_every=5, device='cpu')
@@ -13,10 +14,8 @@ program = """
 import json, os, resource, sys
 import electra_nb.lab.reports.doctor
 from electra_nb import pretrain
-from electra_nb.training import loop
 from electra_nb.training.steps import CostLimit
 CostLimit.share = float('inf') # save as often as the run says, however long that takes here
-loop.save_curves = lambda run: None # which else would be drawn as often
 job = json.loads(sys.argv[1])
 try:
     exec(job['before'])
@@ -70,6 +69,7 @@ def wait_for(found, seconds=60):
     end = time.time()+seconds
     while time.time()<end and not found(): time.sleep(.002)
 
+@pytest.mark.slow
 def test_twenty_kills(runs):
     "kill -9 at 20 random moments, a third of them inside a save or while data is prepared, spread over four runs."
     rng,killed = random.Random(0),0
@@ -113,6 +113,7 @@ def test_death_at_durable_calls(runs):
     assert n>=15
     same(runs, 'durable')
 
+@pytest.mark.slow
 def test_stopped_after_every_step(runs):
     "A run that is stopped and resumed after each single step, over an evaluation, lines of the log and checkpoints, and then ends."
     for i in range(12):
@@ -199,7 +200,7 @@ def test_every_harm_is_noticed(runs):
                 assert newest_checkpoint(home).name=='step_25', (name, f)
             assert 'step_30 is damaged' in str(seen[0].message)
 
-@pytest.mark.parametrize('harm', ['flip','half'])
+@pytest.mark.parametrize('harm', rest(['flip','half'], 'flip'))
 def test_damaged_and_resumed(runs, harm):
     "The run goes on from the checkpoint before a damaged one, and says so; the log loses its torn line."
     name = f'harmed_{harm}'
@@ -212,6 +213,7 @@ def test_damaged_and_resumed(runs, harm):
     assert rc==0 and 'step_15 is damaged' in said and 'going on from step_10' in said, said
     same(runs, name)
 
+@pytest.mark.slow
 def test_damaged_preparation(runs):
     "Prepared data in which a bit has changed is made again; a torn tokenizer too."
     rc,_ = runs('prepared', steps=5)
@@ -257,6 +259,7 @@ def test_read_only(runs):
     assert runs('read')[0]==0
     same(runs, 'read')
 
+@pytest.mark.slow
 def test_same_instant(runs):
     "Two processes in one new folder at the same instant: one trains, the other is told who does."
     wait = """
@@ -276,7 +279,7 @@ cbs = [Wait()]
     assert f'another process is writing in both: process {both[winner].pid} on ' in ends[1-winner][1], ends
     same(runs, 'both')
 
-@pytest.mark.parametrize('sig', ['SIGTERM','SIGINT','SIGHUP','SIGUSR1'])
+@pytest.mark.parametrize('sig', rest(['SIGTERM','SIGINT','SIGHUP','SIGUSR1'], 'SIGTERM'))
 def test_signals_save(runs, sig):
     "Each signal that asks for the end: the step is finished, saved, and the run ends bit-equal when it goes on."
     heed = """
@@ -292,6 +295,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
     assert runs(sig)[0]==0
     same(runs, sig)
 
+@pytest.mark.slow
 def test_second_signal(runs):
     "A second Ctrl-C does not wait for the step."
     stuck = """
@@ -328,6 +332,7 @@ def test_finished_is_left_alone(runs):
     assert runs('done')[0]==0
     same(runs, 'done')
 
+@pytest.mark.slow
 def test_damaged_again_and_again(runs):
     "The same checkpoint is damaged three times."
     runs('thrice')
@@ -339,7 +344,7 @@ def test_damaged_again_and_again(runs):
 
 odd = '{"step": 3, "loss": 1.0}\n{"step": 2, "loss": 1.0, "lr": 1e-3, "gen_loss": 1.0, "disc_loss": 1.0}\n{"step": 4, "loss": "low", "lr": 1}\n'
 
-@pytest.mark.parametrize('harm', ['gone','garbage','odd'])
+@pytest.mark.parametrize('harm', rest(['gone','garbage','odd'], 'garbage'))
 def test_log_lost(runs, harm):
     "A log that is lost or has garbage in it: said, what is left is kept, and the weights are the same. Odd lines do not stop it."
     name = f'log_{harm}'

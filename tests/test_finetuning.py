@@ -7,6 +7,7 @@ import numpy as np, pandas as pd, pytest
 from sklearn.metrics import accuracy_score, matthews_corrcoef
 
 from forked import Program
+from quick import rest
 from test_process import env, run, run_fresh, text
 
 glue = Path(__file__).parents[2]/'shared'/'data'/'glue'
@@ -99,7 +100,7 @@ def test_at_once(tmp):
     kept = [{p.relative_to(tmp/s):p.read_bytes() for p in sorted((tmp/s/'models').rglob('model.safetensors'))} for s in ('one','two')]
     assert kept[0]==kept[1] and len(kept[0])==2
 
-@pytest.mark.parametrize('end', ['ctrl-c','late','worker'])
+@pytest.mark.parametrize('end', rest(['ctrl-c','late','worker'], 'late'))
 def test_at_once_ends(tmp, end):
     "Ctrl-C, which reaches all processes of a terminal, and a worker that is killed, end all of them with one sentence."
     p = Program(job(end, 500, at_once=2), tmp, env(tmp)) # leads a process group of its own
@@ -113,6 +114,7 @@ def test_at_once_ends(tmp, end):
     if end=='worker': assert p.returncode==1 and 'has ended before it was done' in err and 'smaller at_once' in err
     else: assert p.returncode==130 and 'the same call does the rest' in out and 'Traceback' not in err, err
 
+@pytest.mark.slow
 def test_on_ray(tmp):
     "Runs on a Ray cluster, here of this machine's cores, give the same study, and a run that fails says why."
     rc,_,err = run(tmp, job('ray', 4).replace('at_once=1', 'ray=True'))
@@ -121,6 +123,7 @@ def test_on_ray(tmp):
     rc,_,err = run(tmp, job('ray_fails', 2).replace('at_once=1', 'ray=True').replace('epochs=2', 'epochs=2, warmup=100'))
     assert rc==1 and err.strip().splitlines()[-1].startswith('ValueError: warmup=100 steps are more than')
 
+@pytest.mark.slow
 def test_at_once_stopped_between_jobs(monkeypatch):
     "A pool that is stopped while jobs are left ends quietly, whatever it was doing."
     from electra_nb.lab.speed.pools import Processes
@@ -136,6 +139,7 @@ def test_at_once_stopped_between_jobs(monkeypatch):
         pool.close()
     assert not errors
 
+@pytest.mark.slow
 def test_at_once_in_a_script(tmp):
     "A script needs no guard, and a run that fails says why."
     (tmp/'script.py').write_text(job('script', 2, at_once=2))
@@ -145,6 +149,7 @@ def test_at_once_in_a_script(tmp):
     rc,_,err = run(tmp, job('fails', 2, at_once=2).replace('epochs=2', 'epochs=2, warmup=100'))
     assert rc==1 and 'warmup=100 steps are more than' in err
 
+@pytest.mark.slow
 @pytest.mark.parametrize('seconds', [6,9,12])
 def test_worker_killed_early(tmp, seconds):
     "A worker that is killed while it begins ends the call: nothing waits for ever for a message that came in part."
@@ -168,6 +173,7 @@ def test_one_writer(tmp):
     p.communicate()
     assert rc!=0 and 'another process' in err
 
+@pytest.mark.slow
 def test_nothing_at_hand(tmp):
     "`finetune()` takes the last run and the built-in task, and sets it beside guessing and a random start; no network."
     block = "import socket\ndef no(*a, **k): raise RuntimeError('network')\nsocket.socket.connect = socket.getaddrinfo = no\n"

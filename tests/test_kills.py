@@ -72,6 +72,7 @@ def equal(tmp, out, reference, exact):
     lines,expected = losses(tmp/out),losses(tmp/reference)
     return [l[0] for l in lines]==list(range(1, 41)) and torch.allclose(torch.tensor(lines), torch.tensor(expected), rtol=1e-3)
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, 'fork'), reason='programs are forked')
 def test_kills(tmp_path):
     "Runs over four passes of the rows: of one and two processes they end bit for bit as without a stop; where the number of processes changes, up to rounding."

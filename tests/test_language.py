@@ -14,6 +14,7 @@ from electra_nb.objectives.show import piece_names
 from electra_nb.text.corpus import get_corpus
 from electra_nb.text.docstrings import all_docs
 from electra_nb.text.tokenizer import line_encoder, vocab_kinds
+from test_process import run
 
 spanish = Path(__file__).parent.parent.parent/'shared'/'data'/'tagging'/'ner-es'/'train.txt.xz'
 docs = [f'{word}: {d}' for word in ('Harbour','Market','City') for d in tiny_text.split('\n\n')]
@@ -66,6 +67,7 @@ def test_the_kind_of_a_run_stays(tmp_path):
     with pytest.raises(ValueError, match="pass './bpe'"): pretrain('tiny', out='more', start='run', tokenizer='bpe', **small)
     assert not (tmp_path/'more').exists()
 
+@pytest.mark.slow
 def test_same_text_same_vocabulary():
     "In processes with other hash seeds too."
     code = """from electra_nb.lab.language.subwords import subwords
@@ -173,11 +175,11 @@ def test_survey_of_spanish():
 def test_command(tmp_path):
     "`electra_survey` prints the table, and refuses in a line."
     (tmp_path/'text.txt').write_text('\n\n'.join(docs))
-    call = [sys.executable,'-c','from electra_nb.commands import survey; survey()']
-    done = subprocess.run([*call,'text.txt'], capture_output=True, text=True)
-    assert done.returncode==0 and "pretrain('tiny', corpus='text.txt'" in done.stdout.splitlines()[-1]
-    done = subprocess.run([*call,'nowhere.txt'], capture_output=True, text=True)
-    assert done.returncode==2 and 'Traceback' not in done.stderr
+    code = 'import sys; from electra_nb.commands import survey; sys.exit(survey())'
+    rc,out,_ = run(tmp_path, code, 'text.txt')
+    assert rc==0 and "pretrain('tiny', corpus='text.txt'" in out.splitlines()[-1]
+    rc,_,err = run(tmp_path, code, 'nowhere.txt')
+    assert rc==2 and 'Traceback' not in err
 
 def test_label_smoothing_by_hand():
     "Three labels, smoothing .3: targets .8, .1, .1; with the weights of labels; a row's own loss is without both."

@@ -38,9 +38,8 @@ def examples(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def cheap(monkeypatch):
-    "Saving may cost what it likes, for runs this short would be over before a second checkpoint; and nothing is drawn."
+    "Saving may cost what it likes, for runs this short would be over before a second checkpoint."
     monkeypatch.setattr(CostLimit, 'share', float('inf'))
-    monkeypatch.setattr('electra_nb.training.loop.save_curves', lambda run: None)
 
 @pytest.fixture
 def new_learner(examples):

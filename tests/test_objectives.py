@@ -34,7 +34,7 @@ class StopAt(Callback):
         if self.learn.steps.done==self.n: self.learn.save_steps.reason = 'test'
 
 @pytest.fixture(scope='module')
-def run(tmp_path_factory):
+def run(tmp_path_factory, pictures):
     home = tmp_path_factory.mktemp('mlm')
     pretrain(**settings, cache=home/'cache', out=home/'whole')
     return home/'whole'
@@ -83,6 +83,7 @@ def test_every_objective_has_everything(each):
     assert known and all(label in card for label in known) and 'The same texts' in report
     assert objective.summary(valid[-1])
 
+@pytest.mark.slow
 def test_resume_is_exact(each):
     "Stopped between evaluations and gone on with: the same weights and the same log, bit for bit."
     own,run = each
@@ -129,6 +130,7 @@ def test_baseline_is_kept(tmp_path):
     assert kept['own.baseline.weight'].equal(learn.model.baseline.weight) and kept['exp_avg.baseline.weight'].any()
     assert all('baseline_norm' in line for line in timeless(tmp_path/'run') if 'batch' in line)
 
+@pytest.mark.slow
 def test_diagnosis(each):
     "No rule is broken by a sound run; a tower without gradients is noticed."
     own,run = each
@@ -210,8 +212,8 @@ def test_settings_of_another_objective(name):
 
 def test_recipe_of_another_objective(tmp_path):
     "The recipe of a run serves every other objective: what was chosen goes along, what the first had of its own does not."
-    for size in ('tiny','hour','large'):
-        for old in objectives:
+    for size in ('tiny','large'):
+        for old in ('electra','mlm','two_stage','sas','electric'):
             (tmp_path/'recipe.json').write_text(json.dumps(dict(size=size, recipe=make_recipe(size, objective=old, lr=3e-4, mask_prob=.2).flat())))
             for new in objectives:
                 _,options = recipe_from_file(tmp_path/'recipe.json', dict(objective=new))
@@ -220,7 +222,7 @@ def test_recipe_of_another_objective(tmp_path):
 
 def test_plan():
     "A plan counts the arithmetic of the objective."
-    plans = {name:plan('tiny', docs, objective=name, steps=100, device='cpu') for name in objectives}
+    plans = {name:plan('tiny', docs, objective=name, steps=100, device='cpu') for name in ('electra','mlm','electric')}
     assert plans['electra'].flops>plans['mlm'].flops>0
     assert all(p.flops>0 and 'operations' in str(p) for p in plans.values())
 

@@ -1,5 +1,5 @@
 "Texts apart: what the head learns, its folder in another process, its settings, and that the paper's way is left as it is."
-import json, os, pandas as pd, pytest, subprocess, sys, torch
+import json, pandas as pd, pytest, torch
 from pathlib import Path
 
 from electra_nb import finetune, predict
@@ -13,6 +13,7 @@ from electra_nb.lab.pairs.apart import PairModel
 from electra_nb.model.hf import save_models
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.text.tokenizer import tiny_tokenizer
+from test_process import run
 from transformers import ElectraConfig, ElectraModel
 import numpy as np
 
@@ -97,12 +98,12 @@ def test_refused(home):
     assert not [*home.glob('single/models/*')]
 
 def test_study(home):
-    "Runs one after another and side by side are equal; a rival stands beside them; the folder says how it is used, and another process uses it."
+    "A study that goes on is the one that did not stop; a rival stands beside them; the folder says how it is used, and another process uses it."
     kw = dict(data=rows, dev=rows, regression=True, epochs=2, device='cpu')
     one = finetune(home/'model', out=home/'one', runs=1, rivals=True, **kw)
     one = finetune(home/'model', out=home/'one', runs=2, **kw) # it goes on
-    two = finetune(home/'model', out=home/'two', runs=2, at_once=2, **kw)
-    scores = [[(r['seed'],r['score']) for r in s.lines] for s in (one,two)]
+    whole = finetune(home/'model', out=home/'two', runs=2, **kw)
+    scores = [[(r['seed'],r['score']) for r in s.lines] for s in (one,whole)]
     assert scores[0]==scores[1] and len(scores[0])==2
     assert all(r['recipe']['pair_head']=='auto' for r in one.lines)
     assert {json.loads(l)['rival'] for l in (home/'one'/'rivals.jsonl').read_text().splitlines()}=={'majority','tf-idf'}
@@ -111,9 +112,9 @@ def test_study(home):
     assert 'no class with this head' in card and 'import predict' in card
     here = predict(str(folder), asked)['score'].tolist()
     code = f"from electra_nb import predict; print(predict({str(folder)!r}, {asked!r})['score'].tolist())" # as the card says
-    done = subprocess.run([sys.executable, '-c', code], env=dict(os.environ, CUDA_VISIBLE_DEVICES=''), capture_output=True, text=True, timeout=300)
-    assert done.returncode==0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1])==here
+    rc,out,err = run(home, code)
+    assert rc==0, err
+    assert json.loads(out.splitlines()[-1])==here
     opened,own = ElectraModel.from_pretrained(folder).state_dict(),load_encoder(folder).state_dict()
     assert own and all(torch.equal(v, opened[k]) for k,v in own.items())
 

@@ -4,6 +4,7 @@ import json, os, signal, socket, subprocess, sys, time
 import pytest, torch
 from forked import Program
 from safetensors.torch import load_file
+from quick import rest
 from test_process import env, text
 
 common = "corpus='texts.txt', steps=30, bs=4, max_len=32, eval_every=10, log_every=5, save_every=5, device='cpu'"
@@ -90,7 +91,7 @@ def losses(run):
 
 every = 'electra mlm electra_15 replace_mlm all_tokens_mlm electra_uniform electra_unigram electra_two_tower electric two_stage adversarial fast_electra'.split()
 
-@pytest.mark.parametrize('objective', every)
+@pytest.mark.parametrize('objective', rest(every, 'electra', 'two_stage'))
 def test_equals_one(tmp, objective):
     "Without dropout two processes have the losses and tokens of one, up to rounding, also where an update has two batches."
     more = sober+f", objective={objective!r}, accumulate=2, log_every=1"
@@ -100,7 +101,7 @@ def test_equals_one(tmp, objective):
     one,two = (torch.tensor(losses(tmp/f'{objective}_{n}'), dtype=torch.float64) for n in (1,2))
     assert len(one)==12 and torch.allclose(one, two, rtol=1e-4)
 
-@pytest.mark.parametrize('victim', ['first','second'])
+@pytest.mark.parametrize('victim', rest(['first','second'], 'first'))
 def test_killed(tmp, victim):
     "A process that dies takes the others with it, and the same command ends with the same weights."
     out = f'killed_{victim}'
@@ -144,6 +145,7 @@ def test_another_number(tmp):
     assert [l[0] for l in several]==list(range(1, 31)) and [l[-1] for l in several]==[l[-1] for l in one] # steps, tokens
     assert torch.allclose(torch.tensor(one[:20]), torch.tensor(several[:20]), rtol=1e-4)
 
+@pytest.mark.slow
 def test_dropout_goes_on(tmp):
     "With dropout a single process goes on drawing as several did: the masks of a run that was stopped and taken up alone are those of two processes, so it ends bit for bit like another one."
     for out in ('taken_up','taken_up_again'):
@@ -167,6 +169,7 @@ def test_refused(tmp):
     rc,_,err = run(tmp, job('refused').replace('bs=4', 'bs=5'))
     assert rc!=0 and 'cannot be divided among 2 processes' in err and not (tmp/'refused').exists()
 
+@pytest.mark.slow
 def test_accelerate_on_a_cpu(tmp):
     "`accelerate launch --cpu` starts one process, whatever the number: torchrun begins the program anew in as many as were asked for."
     (tmp/'pair.py').write_text(job('pair').replace('steps=30', 'steps=2'))
@@ -198,7 +201,7 @@ def evaluate(learn, *args, ask=loop._evaluate):
 loop._evaluate = evaluate
 '''
 
-@pytest.mark.parametrize('what', ['first frozen','frozen','error','signal'])
+@pytest.mark.parametrize('what', rest(['first frozen','frozen','error','signal'], 'error'))
 def test_second_process(tmp, what):
     "If a process hangs or the second one fails, all end within a minute with a sentence; a signal to it alone lets the first one save."
     out = f"second_{what.replace(' ', '_')}"
@@ -224,7 +227,7 @@ def test_finished_again(tmp):
     assert rc==0 and 'finished before' in out, out+err
     assert (tmp/'again0').exists() and (tmp/'again1').exists()
 
-@pytest.mark.parametrize('what', ['callback','disk','signal'])
+@pytest.mark.parametrize('what', rest(['callback','disk','signal'], 'disk'))
 def test_ends_early(tmp, what):
     "What ends the first process before its first update ends all, and is shown."
     before = dict(callback=broken, disk=full_disk, signal=told_to_stop)[what]

@@ -10,6 +10,8 @@ from test_process import env, run as run_program
 chromium = Path('/usr/bin/chromium')
 browser = pytest.mark.skipif(not (chromium.exists() and find_spec('playwright')), reason='no /usr/bin/chromium, or playwright is not installed')
 code = """
+from quick import draw
+draw()
 from electra_nb import pretrain
 from electra_nb.core.tiny import tiny_text
 pretrain(corpus=tiny_text.split('\\n\\n'), out='mine', steps=400, bs=4, max_len=32, n_layers=1, eval_every=50, log_every=5, save_every=100, eval_batches=1, device='cpu', threads=1)
@@ -45,7 +47,7 @@ def test_command(run):
     "`electra_report` writes the same page again."
     before = (run/'report.html').read_text()
     (run/'report.html').unlink()
-    rc,out,err = run_program(run.parent, 'from electra_nb.lab.reports.study_pages import cli; cli()', str(run))
+    rc,out,err = run_program(run.parent, 'from quick import draw; draw(); from electra_nb.lab.reports.study_pages import cli; cli()', str(run))
     assert rc==0 and out.strip()==str(run/'report.html'), err
     dated = lambda s: re.sub(r'electra_nb on [\d-]+', '', s)
     assert dated((run/'report.html').read_text())==dated(before)

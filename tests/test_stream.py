@@ -1,16 +1,16 @@
 "A text that is trained on while it is read, and one that is packed by several processes: the same rows, whatever happened on the way."
-import json, subprocess, sys
+import json
 
 import pandas as pd, pytest
 from datasets import Dataset, load_dataset
 from electra_nb import pack, pretrain
 from electra_nb.core.tiny import tiny_text
-from electra_nb.lab.stream import parts
+from electra_nb.lab.stream import parts, shards
 from electra_nb.lab.stream.pack import cli
 from electra_nb.text.corpus import get_corpus, is_held_out
 from electra_nb.text.tokenizer import load_tokenizer
 from pathlib import Path
-from test_process import env
+from test_process import run
 from test_processes import same, sober, start, end, wait_for, weights
 
 small = '''
@@ -109,8 +109,9 @@ def test_data_set_of_several_files(tmp_path):
     found = parts.parts_of(ds)[1]
     assert len(found)==3 and [d for p in found for d in p]==docs==list(get_corpus(str(tmp_path)))
 
-def test_text_without_end(tmp_path):
+def test_text_without_end(tmp_path, monkeypatch):
     "A generator function that never ends is read no further than a run needs."
+    monkeypatch.setattr(shards, 'shard_chars', 100_000)
     read = []
     def endless():
         while True:
@@ -159,9 +160,9 @@ def test_one_damaged_shard(home, packed):
 
 def test_command(home, packed, capsys):
     "The command packs with two processes the bytes that the function packs with one, and another recipe is refused."
-    rc = subprocess.run([sys.executable, '-c', 'from electra_nb.commands import pack; pack()', '--corpus', 'texts', '--out', 'by_command', '--size', 'tiny',
-        '--max_len', '32', '--tokenizer', 'vocab.txt', '--at_once', '2'], cwd=home, env=env(home), capture_output=True, text=True)
-    assert rc.returncode==0, rc.stderr
+    argv = '--corpus texts --out by_command --size tiny --max_len 32 --tokenizer vocab.txt --at_once 2'.split()
+    rc,_,err = run(home, 'from electra_nb.commands import pack; pack()', *argv)
+    assert rc==0, err
     pack(home/'texts', home/'by_function', size='tiny', max_len=32, tokenizer=str(home/'vocab.txt'))
     assert files(home/'by_command/shards')==files(home/'by_function/shards')
     with pytest.raises(SystemExit): cli(['--corpus', 'texts', '--out', str(home/'x'), '--sise', 'tiny'])

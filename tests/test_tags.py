@@ -10,6 +10,7 @@ from electra_nb.lab.study.folder import model_page
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.text.tokenizer import tiny_tokenizer
 from fastai.learner import load_learner
+from quick import rest
 from transformers import AutoModel, AutoModelForTokenClassification, ElectraConfig, ElectraModel
 
 def cased(n):
@@ -61,7 +62,8 @@ def test_class_weights_are_refused():
 
 said = [f'{a} {b}.' for a in ('Fish swim','Boats leave','Rome sleeps','Kim sees boats','Old boats rot') for b in ('today','at noon','in spring','by night')]
 
-def test_run_with_text(tmp_path, monkeypatch, capfd):
+@pytest.mark.parametrize('at_once', rest([1,2], 1))
+def test_run_with_text(tmp_path, monkeypatch, capfd, at_once):
     "A tagger of a run knows clusters of its text, in one process or two; its folder needs neither the run nor its text, and the learner goes on with it."
     monkeypatch.chdir(tmp_path)
     (tmp_path/'text.txt').write_text('\n'.join(said*20))
@@ -71,8 +73,8 @@ def test_run_with_text(tmp_path, monkeypatch, capfd):
     study = finetune('run', runs=2, out='one', rivals=True, **call)
     assert capfd.readouterr().out.count('the neighbours of words are counted')==1 # for the rival and both runs
     assert 'CRF with clusters' in [r['rival'] for r in study.rivals]
-    both = finetune('run', runs=2, out='two', at_once=2, **call)
-    for a,b in zip(study.lines, sorted(both.lines, key=lambda r: r['seed'])): assert (a['seed'], a['scores'])==(b['seed'], b['scores'])
+    again = finetune('run', runs=2, out='two', at_once=at_once, **call)
+    for a,b in zip(study.lines, sorted(again.lines, key=lambda r: r['seed'])): assert (a['seed'], a['scores'])==(b['seed'], b['scores'])
     sentences = [['Fish','see','Boats'],['boats']]
     before = study.predict(sentences)
     learn = study.learner()

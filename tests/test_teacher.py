@@ -50,6 +50,7 @@ def test_it_changes_the_encoder(home, study):
     losses = [{r['seed']:r['loss'] for r in s.lines if r['start'].startswith('pretrained')} for s in (plain,study)]
     assert all(losses[0][s]!=losses[1][s] for s in (0,1))
 
+@pytest.mark.slow
 def test_two_processes(home, study):
     "Runs one after another and side by side are equal, and the same call adds nothing."
     def known(s): return sorted((r['start'],r['seed'],r['score'],r['loss']) for r in s.lines)

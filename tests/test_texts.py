@@ -1,5 +1,5 @@
 "The wide head for texts: without the encoder it is the rival; its folder in another process; what is refused."
-import json, os, pandas as pd, pytest, subprocess, sys, torch
+import json, pandas as pd, pytest, torch
 import numpy as np
 
 from electra_nb import export, finetune, predict
@@ -9,6 +9,7 @@ from electra_nb.model.hf import save_models
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.text.tokenizer import tiny_tokenizer
 from fastai.learner import load_learner
+from test_process import run
 
 moods = dict(good='good fine kind glad', bad='bad sad poor dull', dry='dry dusty plain flat')
 rows = pd.DataFrame([dict(text=f'a {w} {n} in {p}', mood=m) for m,ws in moods.items() for w in ws.split() for n in ('day','fish','boat') for p in ('Rome','May')])
@@ -50,9 +51,9 @@ def test_folder(home, study):
     assert 'no class with this head' in card and 'import predict' in card
     here = predict(str(folder), asked)
     code = f"from electra_nb import predict; print(predict({str(folder)!r}, {asked!r}).to_json())"
-    done = subprocess.run([sys.executable, '-c', code], env=dict(os.environ, CUDA_VISIBLE_DEVICES=''), capture_output=True, text=True, timeout=300)
-    assert done.returncode==0, done.stderr
-    assert done.stdout.splitlines()[-1]==here.to_json()
+    rc,out,err = run(home, code)
+    assert rc==0, err
+    assert out.splitlines()[-1]==here.to_json()
     learn = study.learner()
     assert torch.equal(learn.model.head.keys, kind_of(study.data['moods'].task).load(folder).head.keys)
     with pytest.raises(ValueError, match="text_head='plain'"): export(folder, 'onnx', home/'onnx')
