@@ -32,6 +32,9 @@ def squad(answers, **more):
     qas = [[dict(id=f'q{i}', question=q, answers=a, **more)] for i,(q,a) in enumerate(zip(questions, answers))]
     return json.dumps(dict(version='v2.0', data=[dict(title='mills', paragraphs=[dict(context=c, qas=q) for c,q in zip(places, qas)])]))
 
+def articles(*passages): return [dict(title='mills', paragraphs=[dict(context=c, qas=[dict(id=c[6:8], question=q, answers=[dict(text='Brink', answer_start=c.index('Brink'))])])])
+    for c,q in zip(passages or places, questions)]
+
 def n_rows(task): return sum(map(len, task.splits.values()))
 
 def heard(capsys): return capsys.readouterr().out
@@ -213,6 +216,9 @@ asked = {
     'flat.csv':table(query=questions, passage=places, answer_text=['Klaas Visser']*24, answer_start=[p.index('Klaas') for p in places]),
     'texts.jsonl':'\n'.join(json.dumps(dict(question=q, document=c, answers=['K. Visser','Klaas Visser'])) for q,c in zip(questions, places)),
     'utf16.jsonl':'\n'.join(json.dumps(dict(question=q, context=c, answers=[dict(text='an', answer_start=c.index('an')+4)])) for q,c in zip(questions, [c+' an' for c in utf16])),
+    'articles.jsonl':'\n'.join(map(json.dumps, articles())),
+    'articles.json':json.dumps(articles()),
+    'whole.jsonl':json.dumps(dict(data=articles())),
     'bytes.jsonl':'\n'.join(json.dumps(dict(question=q, context=c, answers=[dict(text='an', answer_start=len(c[:c.index('an')].encode()))])) for q,c in zip(questions, [c+' an' for c in utf16])),
 }
 
@@ -332,10 +338,29 @@ def test_folder_of_json(tmp_path, capsys):
     (tmp_path/'a.txt').unlink()
     with pytest.raises(ValueError, match='a .json file is read where it is named'): get_corpus(tmp_path)
 
-def test_two_lists(tmp_path):
-    path = write(tmp_path/'splits.json', json.dumps(dict(data=[dict(text='a')], test=[dict(text='b')])))
+rows_of = [dict(text=t, mood=m) for t,m in zip(texts, moods)]
+splits = {'data':dict(data=rows_of, test=rows_of), 'train':dict(train=rows_of, test=rows_of[:9]), 'version':dict(version=2, train=rows_of, dev=[]), 'strings':dict(train=texts, test=texts),
+    'columns':{s:dict(text=texts, mood=moods) for s in ('train','test')}}
+
+@pytest.mark.parametrize('name', splits)
+def test_two_lists(name, tmp_path):
+    "Several splits in one file, or in one dictionary, are named; a single one is read."
+    for ending,indent in (('json',None),('json',1),('jsonl',None)):
+        path = write(tmp_path/f'splits.{ending}', json.dumps(splits[name], indent=indent))
+        for read in (get_corpus,own_data,read_texts):
+            with pytest.raises(ValueError, match=r'several lists of rows \((data|train), (test|dev)\): write each to a file'): list(read(path))
+    if name=='train': assert len(list(get_corpus(write(tmp_path/'one.json', json.dumps(dict(train=rows_of, version=2))))))==36
+    if name in ('data','version'): return
+    for read,says in ((get_corpus,'texts are a list'),(own_data,'pass the splits one by one'),(read_texts,'is a dict')):
+        with pytest.raises(ValueError, match=says): list(read(splits[name]))
+
+twice = '{"text": "a boat", "mood": "calm", "mood": "loud"}'
+
+@pytest.mark.parametrize('name,content', {'a.jsonl':'{"text": "a"}\n'+twice, 'b.jsonl':f'{twice}\n'*9, 'c.json':f'[{twice}]', 'd.json':f'{{"data": [{{"x": {twice}}}]}}'}.items())
+def test_key_twice(name, content, tmp_path):
+    "A key that comes twice would lose a value in silence."
     for read in (get_corpus,own_data,read_texts):
-        with pytest.raises(ValueError, match=r'several lists of rows \(data, test\)'): list(read(path))
+        with pytest.raises(ValueError, match=f"{name}:{1+('a.'in name)}: .*the key 'mood' comes twice in"): list(read(write(tmp_path/name, content)))
 
 def test_two_columns_of_one_name(tmp_path):
     import pyarrow as pa, pyarrow.parquet as pq

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from ..text.lines import read_lines
-from ..text.reading import file_kind, read_rows, record_kinds, refuse_twice
+from ..text.reading import file_kind, read_rows, record_kinds, refuse_twice, split_names
 from ..text.corpus import is_saved, is_table
 from .tasks import Task
 from pathlib import Path
@@ -91,7 +91,7 @@ def _as_dict(source):
         refuse_twice(list(source.columns), 'data frame')
         return source.to_dict('list')
     columns = source.to_dict() if hasattr(source, 'to_dict') and not hasattr(source, 'iloc') else source
-    if isinstance(columns, dict) and not any(map(is_table, columns.values())): return columns
+    if isinstance(columns, dict) and not {*columns}<={*split_names} and not any(map(is_table, columns.values())): return columns
     raise ValueError(f"rows are a file, a data frame, a Dataset or columns, not {type(source).__name__}; pass the splits one by one")
 
 def from_memory(
