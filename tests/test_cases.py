@@ -75,6 +75,37 @@ def test_separator(tmp_path):
     assert own_data(path).task.text==('text (raw, long)',)
     with pytest.raises(ValueError, match='divide its lines alike'): own_data(write(tmp_path/'both.csv', 'text,n;mood\n'+'a b,1;calm\n'*9))
 
+word_tables = {
+    'names.tsv':('name\tgender\n',1), 'names.txt':('name\tgender\n',3), 'two.tab':('name\torigin\n',2),
+}
+
+@pytest.mark.parametrize('name', word_tables)
+def test_list_of_names(name, tmp_path):
+    "A list of names with an empty line in it is no sentence; without names of its columns it is refused."
+    first,n = word_tables[name]
+    rows = [f'Olga{i}\t{"fmx"[i%3]}\n' for i in range(48)]
+    for k in range(n): rows[9*k+5] += '\n'
+    assert own_data(write(tmp_path/name, first+''.join(rows))).task.labels==('f','m','x')
+    with pytest.raises(ValueError, match='no line of names'): own_data(write(tmp_path/name, ''.join(rows)))
+    tagged = '\n'.join(f'the\tDET\nboat\tNOUN\nsank{i}\tVERB\n.\tPUNCT\n' for i in range(20))
+    assert own_data(write(tmp_path/name, tagged)).task.kind=='tag'
+
+phrases = {'boats':('fish boat','boat'), 'hashes':('#a #b','#a'), 'signs':('C++','C'), 'plus':('1+','1'), 'lines':('S-Bahn','U-Bahn')}
+
+@pytest.mark.parametrize('name', phrases)
+def test_phrases(name, tmp_path):
+    "A label of as many words as its text, or with a sign of tags or of lists in it, is one label."
+    long,short = phrases[name]
+    path = write(tmp_path/'phrases.csv', table(name=[f'Ann{i} Berg' if i%2 and ' ' in long else f'Bob{i}' for i in range(36)], label=[short,long]*18))
+    for options in ({},dict(text='name', label='label')): assert {*own_data(path, **options).task.labels}=={long,short}
+
+not_words = {'fasttext.txt':('fastText','columns text and label'), 'slash.txt':('joined','a word and its tag a line'), 'semicolon.txt':('without names','.csv'), 'object.txt':('JSON','.jsonl'), 'csv.txt':('a table','.csv'), 'html.txt':('markup','text out')}
+
+@pytest.mark.parametrize('name', not_words)
+def test_no_words(name, tmp_path):
+    "What a text file holds is named where words with tags were looked for."
+    with pytest.raises(ValueError, match='.*'.join(not_words[name])): own_data(write(tmp_path/name, no_prose[name][0]*9))
+
 tags = {'bare':('B','I','O'), 'lower':('b-per','i-per','o'), 'zero':('B-PER','I-PER','0'), 'other':('B-PER','I-PER','OTHER'), 'dash':('B—PER','I—PER','O'),
     'suffix':('PER_B','PER_I','O'), 'underscore':('B_PER','I_PER','O'), 'mixed':('B-PER','I-Per','O')}
 
@@ -310,6 +341,21 @@ no_prose = {
     'japanese.txt':('海のそばの家'.encode('shift_jis'),'unknown.*shift_jis'), 'cut.tar.gz':('','archive'), 'page.html':('','is no text'),
 }
 
+def tab_lines(*pairs): return '\n'.join('\t'.join(p) for p in pairs)+'\n'
+def word_lines(b, i, o): return f'Olga {b}\nBerg {i}\nsings {o}\nPiet {b}\n\n'
+both = [*zip(texts, moods)]
+no_prose |= {
+    'fasttext.txt':(''.join(f'__label__{m} {t}\n' for t,m in both),'as fastText has them'), 'end.train':(''.join(f'{t} __label__{m}\n' for t,m in both),'as fastText has them'),
+    'many.txt':(''.join(f'__label__{m}, __label__b {t}\n' for t,m in both),'as fastText has them'),
+    'slash.txt':(''.join(' '.join(map('/'.join, zip(*s)))+'\n' for s in sentences),'joined to their tags'), 'under.pos':('The_DT boat_NN sinks_VBZ ._.\n'*3,'joined to their tags'),
+    'suffix.txt':(word_lines('PER_B','PER_I','O'),'holds words with tags'), 'minus.txt':(word_lines('LOC-B','LOC-I','o'),'holds words with tags'), 'out.txt':(word_lines('B-PER','I-PER','OUT'),'holds words with tags'),
+    'classes.txt':(word_lines('NNP','NNP','VBZ'),'holds words with tags'), 'three.txt':(word_lines('x NNP','y NNP','z VBZ'),'holds words with tags'),
+    'last.txt':(tab_lines(*both),'without names .*title above'), 'first.txt':(tab_lines(*((m,t) for t,m in both)),'without names'), 'sorted.txt':(tab_lines(*((t,'calm') for t in texts)),'without names'),
+    'digit.txt':(tab_lines(*((t,str(i%2)) for i,t in enumerate(texts))),'without names'), 'cola.txt':(tab_lines(*(('gj',str(i%2),'',t) for i,t in enumerate(texts))),'without names'),
+    'windows.txt':(tab_lines(*both).replace('\n','\r\n'),'without names'), 'semicolon.txt':(tab_lines(*both).replace('\t', ';'),'without names.*csv'), 'bar.txt':(tab_lines(*both).replace('\t', '|'),'without names'),
+    'names.txt':(tab_lines(*((f'Olga{i}','fmx'[i%3]) for i in range(30))),'holds a table'),
+}
+
 @pytest.mark.parametrize('name', no_prose)
 def test_no_prose(name, tmp_path):
     "What is no running text is refused in a corpus, where texts are scored, and from a pipe of lines."
@@ -321,6 +367,9 @@ def test_no_prose(name, tmp_path):
 prose = {
     'code.txt':'Use <b>bold</b> where\na < b.\n\n{curly} words\n[1] a note', 'irc.txt':'<ann> hello\n<ben> hi there', 'poem.txt':'Oh, red\nand, blue\nbut, no', 'one.txt':'text\nA boat.\nA fish.',
     'words.txt':'boat\nfish\nrope', 'unk.txt':'<unk> is a word\n<unk> too', 'contents.txt':'Preface\t1\nThe river\t7', 'pairs.txt':'Go.\tVa !\nRun.\tCours !', 'quoted.txt':'"Go," he said.\n"No."',
+    'title.txt':'A list of moods\n'+tab_lines(*both), 'some.txt':'\n'.join(texts)+'\nA\tb\nC\td', 'verses.txt':tab_lines(*((f'{i}.',t) for i,t in enumerate(texts))),
+    'said.txt':''.join(f'{t}, he said.\n' for t in texts), 'refrain.txt':'\n'.join(f'{t}, and so\n{t} of May' for t in texts), 'either.txt':'and/or his/her\nkm/h m/s', 'ends.txt':'you and I\nwe go out\nB-12', 'one_label.txt':'It is __label__a there.',
+    'acts.txt':'ACT I\nSCENE I\nThey sing.\n'*5, 'shout.txt':'GO ON\nSTOP IT\nHEAR ME\nGO UP\nSIT BY\nEAT IT NOW', 'chapters.txt':'\n'.join(f'Chapter {i}\t{i*7}' for i in range(1, 30)),
     'badge.md':'<div align="center">\n<img src="a.png"/>\n</div>\n\n# A title', 'dash.txt':'- one I\n- two I am', 'sentence.txt':'<s>One.</s>\n<s>Two.</s>',
 }
 
