@@ -743,6 +743,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                     'electra_nb.lab.families.optimizers.is_layer_matrix': ( 'lab/families/optimizers.html#is_layer_matrix',
                                                                                                             'electra_nb/lab/families/optimizers.py')},
             'electra_nb.lab.kinds': { 'electra_nb.lab.kinds._are_words': ('lab/kinds.html#_are_words', 'electra_nb/lab/kinds.py'),
+                                      'electra_nb.lab.kinds._single': ('lab/kinds.html#_single', 'electra_nb/lab/kinds.py'),
                                       'electra_nb.lab.kinds.any_table': ('lab/kinds.html#any_table', 'electra_nb/lab/kinds.py'),
                                       'electra_nb.lab.kinds.asking_columns': ('lab/kinds.html#asking_columns', 'electra_nb/lab/kinds.py'),
                                       'electra_nb.lab.kinds.asking_table': ('lab/kinds.html#asking_table', 'electra_nb/lab/kinds.py'),

@@ -56,6 +56,8 @@ reads = {
     'pretty.json':json.dumps([dict(text=t, mood=m) for t,m in zip(texts, moods)], indent=2),
     'pandas.json':pd.DataFrame(dict(text=texts, mood=moods)).to_json(),
     'split.json':pd.DataFrame(dict(text=texts, mood=moods)).to_json(orient='split'),
+    'index.json':pd.DataFrame(dict(text=texts, mood=moods)).to_json(orient='index'),
+    'ids.json':json.dumps({f'q{i}':dict(text=t, mood=m) for i,(t,m) in enumerate(zip(texts, moods))}),
     'spaced.csv':'text, mood\n'+''.join(f'"{t}", "{m}"\n' for t,m in zip(texts, moods)),
     'blank.tsv':table('\t', id=[*range(36)], text=texts, label=moods).replace('\n5\t', '\n\n5\t'),
 }
@@ -80,12 +82,13 @@ word_tables = {
 }
 
 @pytest.mark.parametrize('name', word_tables)
-def test_list_of_names(name, tmp_path):
+def test_list_of_names(name, tmp_path, capsys):
     "A list of names with an empty line in it is no sentence; without names of its columns it is refused."
     first,n = word_tables[name]
     rows = [f'Olga{i}\t{"fmx"[i%3]}\n' for i in range(48)]
     for k in range(n): rows[9*k+5] += '\n'
     assert own_data(write(tmp_path/name, first+''.join(rows))).task.labels==('f','m','x')
+    assert 'is read as a table; words with tags have a name that ends in .conll' in heard(capsys)
     with pytest.raises(ValueError, match='no line of names'): own_data(write(tmp_path/name, ''.join(rows)))
     tagged = '\n'.join(f'the\tDET\nboat\tNOUN\nsank{i}\tVERB\n.\tPUNCT\n' for i in range(20))
     assert own_data(write(tmp_path/name, tagged)).task.kind=='tag'
@@ -200,6 +203,7 @@ refused = {
     'asked.csv':(table(question=texts, passage=docs_of(texts), answer=docs_of(moods)),{},'Pass text= and label='),
     'unknown_name.csv':(table(question=texts, snippet=[f'{t} for more' for t in texts], answer=moods),{},'Pass text= and label='),
     'two_labels.csv':(table(review=texts, rating=['1','2']*18, sentiment=moods),{},'which column holds the labels, sentiment or rating'),
+    'above.csv':('made by me\n'+table(text=texts, mood=moods),{},'delete a title above the names'), 'sheet.xlsx':('PK\3\4',{},'save it as one of these'),
     'comma.tsv':(table(text=texts, mood=moods),{},'Of one column'),
     'title.csv':(table(**{'Ours':texts, '':moods}),{},'Pass text= and label='),
     'set.csv':(table(text=texts, mood=["{'calm', 'big'}"]*36),{},'several labels'),
@@ -302,7 +306,7 @@ def test_frames():
     "Numbers as names of columns; cells that are arrays; rows as dictionaries."
     frame = pd.DataFrame({0:texts, 1:moods, 2:['x']*36})
     assert own_data(frame, text=0, label=1, group=None).task.text==('0',)
-    assert n_rows(own_data([dict(text=t, label=m) for t,m in zip(texts, moods)]))==36
+    for rows in ([dict(text=t, label=m) for t,m in zip(texts, moods)],pd.DataFrame(dict(text=texts, label=moods), index=map(str, range(36))).to_dict()): assert {*own_data(rows).splits['train'].text_a}<={*texts}
     for cell in (np.array([0,1]),np.array(['a','b']),[1,0],{'a':1}):
         with pytest.raises(ValueError, match='label'): own_data(pd.DataFrame(dict(text=texts, label=[cell]*36)))
     with pytest.raises(ValueError, match='no label'): own_data(pd.DataFrame(dict(text=texts, label=[pd.NA,'a']*18)))
@@ -353,6 +357,7 @@ no_prose |= {
     'last.txt':(tab_lines(*both),'without names .*title above'), 'first.txt':(tab_lines(*((m,t) for t,m in both)),'without names'), 'sorted.txt':(tab_lines(*((t,'calm') for t in texts)),'without names'),
     'digit.txt':(tab_lines(*((t,str(i%2)) for i,t in enumerate(texts))),'without names'), 'cola.txt':(tab_lines(*(('gj',str(i%2),'',t) for i,t in enumerate(texts))),'without names'),
     'windows.txt':(tab_lines(*both).replace('\n','\r\n'),'without names'), 'semicolon.txt':(tab_lines(*both).replace('\t', ';'),'without names.*csv'), 'bar.txt':(tab_lines(*both).replace('\t', '|'),'without names'),
+    'numbers.txt':(''.join(f'{i}\t{t}.\n' for i,t in enumerate(texts*40, 7)),'without names'), 'bars.txt':(tab_lines(*both).replace('\t', ' ||| '),'without names'), 'brown.txt':('The/at boat/nn sank/vbd ./.\n'*3,'joined'),
     'names.txt':(tab_lines(*((f'Olga{i}','fmx'[i%3]) for i in range(30))),'holds a table'),
 }
 
@@ -369,6 +374,7 @@ prose = {
     'words.txt':'boat\nfish\nrope', 'unk.txt':'<unk> is a word\n<unk> too', 'contents.txt':'Preface\t1\nThe river\t7', 'pairs.txt':'Go.\tVa !\nRun.\tCours !', 'quoted.txt':'"Go," he said.\n"No."',
     'title.txt':'A list of moods\n'+tab_lines(*both), 'some.txt':'\n'.join(texts)+'\nA\tb\nC\td', 'verses.txt':tab_lines(*((f'{i}.',t) for i,t in enumerate(texts))),
     'said.txt':''.join(f'{t}, he said.\n' for t in texts), 'refrain.txt':'\n'.join(f'{t}, and so\n{t} of May' for t in texts), 'either.txt':'and/or his/her\nkm/h m/s', 'ends.txt':'you and I\nwe go out\nB-12', 'one_label.txt':'It is __label__a there.',
+    'code.txt':'get_name set_name\nput_name cut_name\nold_value new_value', 'people_.txt':'Ann BERG\nOle BERG\nEva DAHL\nKim DAHL\nPia DAHL\nBob BERG', 'bullets.txt':'\n'.join(f'*\t{t}' for t in texts),
     'acts.txt':'ACT I\nSCENE I\nThey sing.\n'*5, 'shout.txt':'GO ON\nSTOP IT\nHEAR ME\nGO UP\nSIT BY\nEAT IT NOW', 'chapters.txt':'\n'.join(f'Chapter {i}\t{i*7}' for i in range(1, 30)),
     'badge.md':'<div align="center">\n<img src="a.png"/>\n</div>\n\n# A title', 'dash.txt':'- one I\n- two I am', 'sentence.txt':'<s>One.</s>\n<s>Two.</s>',
 }

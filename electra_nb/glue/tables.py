@@ -99,7 +99,7 @@ def from_memory(
     name:str='data', # for messages
 ) -> Table:
     "A table of columns that are in memory."
-    columns,classes = {str(k):list(v) for k,v in _as_dict(source).items()},_class_names(source)
+    columns,classes = {str(k):list(v.values() if isinstance(v, dict) else v) for k,v in _as_dict(source).items()},_class_names(source)
     for k,words in classes.items(): columns[k] = name_labels(columns[k], words)
     lengths = {k:len(v) for k,v in columns.items()}
     if len(set(lengths.values()))>1: raise ValueError(f"{name}: the columns have different lengths: {lengths}")
@@ -130,7 +130,7 @@ def read_table(
     if path.is_dir(): raise ValueError(f"{str(source)!r} is a folder: labelled rows are read from one {_known(readers)}. "
         "Of folders with the names of labels make a table with the columns text and label")
     if not path.is_file(): raise FileNotFoundError(f"no file {str(source)!r}: labelled rows are read from a {_known(readers)}")
-    if reader is None: raise ValueError(f"{source}: a table is a {_known(readers)}")
+    if reader is None: raise ValueError(f"{source}: a table is a {_known(readers)}: save it as one of these")
     return reader(path)
 
 # %% ../../nbs/book/44_tables.ipynb #01962c85

@@ -36,21 +36,24 @@ Classify.rivals = 'majority','tf-idf'
 kinds['classify'] = ClassifyTexts
 
 # %% ../../nbs/lab/03_kinds.ipynb #970de6d8
+def _single(lines): return all(len(l.split())==len(l.split('\t'))>1 for l in lines if l) # a word in each cell
+
 def _are_words(lines):
     "Do these lines of a file hold a word each, with its tags?"
     cells = [[c.strip() for c in l.split('\t')] for l in lines if l.strip()]
     if not cells or len(cells[0])<2: return False
     between = sum(not l and bool(after) for l,after in zip(lines, lines[1:]))
     again = len(cells)<20 or len({c[0] for c in cells})<.9*len(cells)
-    alone = all(len(c)>1 and all(o.split()==[o] for o in c) for c in cells)
-    return is_span_tag(cells[0][-1]) or alone and again and len(cells)<80*between
+    return is_span_tag(cells[0][-1]) or _single(lines) and again and len(cells)<80*between
 
 def read_tabs(path:Path) -> Table:
     "Read a table, or words with tags."
     lines = [l.strip() and l for l in islice(read_lines(path, cut_long=False), 1000) if not l.startswith('#')]
     while lines and not lines[-1]: lines.pop() # at the end of a table there may be some
     tabs = any('\t' in l for l in lines[:1]) or {'.tsv','.tab'} & {s.lower() for s in path.suffixes}
-    if tabs and not _are_words(lines): return read_file(path, '.tsv')
+    if tabs and not _are_words(lines):
+        if '' in lines and _single(lines): logger.info(f"{path.name} is read as a table; words with tags have a name that ends in .conll")
+        return read_file(path, '.tsv')
     some = [*filter(None, lines)][:40]
     what,then = other_content(some) if some and not (tabs or are_tagged(some)) else ('','')
     if what: raise ValueError(f"{path} {what}, and no word a line: {then}")

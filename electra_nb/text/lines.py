@@ -158,7 +158,7 @@ def are_tagged(
     tags = {c[-1] for c in rows}
     outside = tags & {*'Oo0','OUT','OTHER'} and len(tags)>1 # lines of a poem may end in I
     spans = outside and all(re.fullmatch('(?i)[O0]|out|other|[BIESLU]([-—_].+)?|.+[-_][BIESLU]', t) for t in tags)
-    few = 5<len(rows)>=2*len(tags) and len({*map(len, rows)})==1 and any(map(str.isupper, tags))
+    few = 11<len(rows)>=2*len(tags) and len({*map(len, rows)})==1 and any(map(str.isupper, tags))
     classes = few and all(t.isupper() or not t[0].isalnum() for t in tags)
     return bool(spans or classes) or tags<={*known} or all(len(c)==10 and c[0][:1].isdigit() for c in rows)
 
@@ -166,15 +166,18 @@ def are_tagged(
 def _are_joined(lines):
     "Has each word its tag behind a sign?"
     words = [w for l in lines for w in l.split()]
-    cut = [[w.rpartition(sep)[::2] for w in words] for sep in '/_|']
-    return len(words)>=2*len(lines)>2 and any(all(map(all, pairs)) and 3*len({t for _,t in pairs})<=len(words) for pairs in cut)
+    for sep in '/_|' if len(words)>=2*len(lines)>2 else '':
+        tags = {t if w else '' for w,_,t in (w.rpartition(sep) for w in words)}
+        if '' not in tags and 3*len(tags)<=len(words) and (sep=='/' or any(map(str.isupper, tags))): return True # others are names in code
+    return False
 
 _short = re.compile(r'(?=.*\w)(?!.{31}|.*[.!?…]$)\S+(?: \S+){,2}')
 
-def _is_labelled(rows, least, one): # rows of cells; how many at least; may all labels be the same?
-    columns = [*zip(*rows)] if len(rows)>=least else []
+def _is_labelled(rows, least, one): # rows of cells; how many at least; may all labels be the same, or count the rows?
+    columns = [[v.strip() for v in c] for c in zip(*rows)] if len(rows)>=least else []
     n_each = [len({*c}) for c in columns]
-    labels = any(n>1-one and 2*n<=len(rows) and all(map(_short.fullmatch, c)) for c,n in zip(columns, n_each))
+    def counts(c): return one and all(map(str.isdecimal, c)) and [int(v)-int(c[0]) for v in c]==[*range(len(c))]
+    labels = any(n>1-one and 2*n<=len(rows) and all(map(_short.fullmatch, c)) or counts(c) for c,n in zip(columns, n_each))
     return labels and any(2*n>len(rows) and sum(len(v.split()) for v in c)>=3*len(rows) for c,n in zip(columns, n_each))
 
 # %% ../../nbs/book/09_lines.ipynb #7827a985

@@ -52,7 +52,7 @@ def _walk(folder):
 # %% ../../nbs/book/10_reading.ipynb #850c086d
 _archives = '.tar','.tgz','.zip','.7z','.rar'
 _tags_in = '.conll','.conllu','.bio','.iob','.iob2' # words with tags
-_no_text = '.xml','.html','.htm','.rtf','.arrow','.feather','.xls','.xlsx','.pdf','.doc','.docx','.odt','.epub','.srt','.vtt','.sqlite','.db'
+_no_text = '.xml','.html','.htm','.rtf','.arrow','.feather','.xls','.xlsx','.pdf','.doc','.docx','.odt','.epub','.srt','.vtt','.sqlite','.db','.pkl','.arff','.yaml','.yml'
 file_endings = *suffixes,'.json',*_archives,*_tags_in,*_no_text # a name that ends so is that of a file
 
 def check_text_file(path:Path) -> None:
@@ -199,7 +199,7 @@ def _table_rows(path, kind):
         for i,cells in records:
             if len(cells)!=len(names):
                 raise ValueError(f"{path}:{i}: {len(cells)} cells, but the first line names {len(names)} columns "
-                    f"({', '.join(names)[:200]}). A text with the separator in it needs quotes, in a .csv file.")
+                    f"({', '.join(names)[:200]}). A text with the separator in it needs quotes, in a .csv file; delete a title above the names.")
             if len(named)<len(names) and any(c for k,c in enumerate(cells) if k not in named):
                 raise ValueError(f"{path}:{i}: two columns are named '' in the first line, and this row has something in them")
             yield f':{i}',{names[k]:cells[k] for k in named}
@@ -219,6 +219,8 @@ def _unwrapped(o, path):
         rows = next(iter(lists.values()))
         return rows if _is_rows(rows) else _unwrapped(rows, path)
     if isinstance(o.get('columns'), list) and isinstance(o.get('data'), list): return [dict(zip(o['columns'], r)) for r in o['data']]
+    inner = {k for v in o.values() if isinstance(v, dict) for k in v}
+    if all(isinstance(v, dict) for v in o.values()) and len(o)>len(inner) and not all(map(str.isdecimal, inner)): return [*o.values()]
     columns = [[*v.values()] if isinstance(v, dict) else v for v in o.values()]
     even = columns and all(isinstance(v, list) for v in columns) and len({*map(len, columns)})==1
     return [dict(zip(o, r)) for r in zip(*columns)] if even else None
