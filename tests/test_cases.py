@@ -32,6 +32,9 @@ def squad(answers, **more):
     qas = [[dict(id=f'q{i}', question=q, answers=a, **more)] for i,(q,a) in enumerate(zip(questions, answers))]
     return json.dumps(dict(version='v2.0', data=[dict(title='mills', paragraphs=[dict(context=c, qas=q) for c,q in zip(places, qas)])]))
 
+def articles(*passages): return [dict(title='mills', paragraphs=[dict(context=c, qas=[dict(id=c[6:8], question=q, answers=[dict(text='Brink', answer_start=c.index('Brink'))])])])
+    for c,q in zip(passages or places, questions)]
+
 def n_rows(task): return sum(map(len, task.splits.values()))
 
 def heard(capsys): return capsys.readouterr().out
@@ -53,6 +56,8 @@ reads = {
     'pretty.json':json.dumps([dict(text=t, mood=m) for t,m in zip(texts, moods)], indent=2),
     'pandas.json':pd.DataFrame(dict(text=texts, mood=moods)).to_json(),
     'split.json':pd.DataFrame(dict(text=texts, mood=moods)).to_json(orient='split'),
+    'index.json':pd.DataFrame(dict(text=texts, mood=moods)).to_json(orient='index'),
+    'ids.json':json.dumps({f'q{i}':dict(text=t, mood=m) for i,(t,m) in enumerate(zip(texts, moods))}),
     'spaced.csv':'text, mood\n'+''.join(f'"{t}", "{m}"\n' for t,m in zip(texts, moods)),
     'blank.tsv':table('\t', id=[*range(36)], text=texts, label=moods).replace('\n5\t', '\n\n5\t'),
 }
@@ -71,6 +76,38 @@ def test_separator(tmp_path):
     path = write(tmp_path/'named.csv', 'text (raw, long);mood|tone\n'+''.join(f'{t}{", or so"*(i%2)};{m}\n' for i,(t,m) in enumerate(zip(texts, moods))))
     assert own_data(path).task.text==('text (raw, long)',)
     with pytest.raises(ValueError, match='divide its lines alike'): own_data(write(tmp_path/'both.csv', 'text,n;mood\n'+'a b,1;calm\n'*9))
+
+word_tables = {
+    'names.tsv':('name\tgender\n',1), 'names.txt':('name\tgender\n',3), 'two.tab':('name\torigin\n',2),
+}
+
+@pytest.mark.parametrize('name', word_tables)
+def test_list_of_names(name, tmp_path, capsys):
+    "A list of names with an empty line in it is no sentence; without names of its columns it is refused."
+    first,n = word_tables[name]
+    rows = [f'Olga{i}\t{"fmx"[i%3]}\n' for i in range(48)]
+    for k in range(n): rows[9*k+5] += '\n'
+    assert own_data(write(tmp_path/name, first+''.join(rows))).task.labels==('f','m','x')
+    assert 'is read as a table; words with tags have a name that ends in .conll' in heard(capsys)
+    with pytest.raises(ValueError, match='no line of names'): own_data(write(tmp_path/name, ''.join(rows)))
+    tagged = '\n'.join(f'the\tDET\nboat\tNOUN\nsank{i}\tVERB\n.\tPUNCT\n' for i in range(20))
+    assert own_data(write(tmp_path/name, tagged)).task.kind=='tag'
+
+phrases = {'boats':('fish boat','boat'), 'hashes':('#a #b','#a'), 'signs':('C++','C'), 'plus':('1+','1'), 'lines':('S-Bahn','U-Bahn')}
+
+@pytest.mark.parametrize('name', phrases)
+def test_phrases(name, tmp_path):
+    "A label of as many words as its text, or with a sign of tags or of lists in it, is one label."
+    long,short = phrases[name]
+    path = write(tmp_path/'phrases.csv', table(name=[f'Ann{i} Berg' if i%2 and ' ' in long else f'Bob{i}' for i in range(36)], label=[short,long]*18))
+    for options in ({},dict(text='name', label='label')): assert {*own_data(path, **options).task.labels}=={long,short}
+
+not_words = {'fasttext.txt':('fastText','columns text and label'), 'slash.txt':('joined','a word and its tag a line'), 'semicolon.txt':('without names','.csv'), 'object.txt':('JSON','.jsonl'), 'csv.txt':('a table','.csv'), 'html.txt':('markup','text out')}
+
+@pytest.mark.parametrize('name', not_words)
+def test_no_words(name, tmp_path):
+    "What a text file holds is named where words with tags were looked for."
+    with pytest.raises(ValueError, match='.*'.join(not_words[name])): own_data(write(tmp_path/name, no_prose[name][0]*9))
 
 tags = {'bare':('B','I','O'), 'lower':('b-per','i-per','o'), 'zero':('B-PER','I-PER','0'), 'other':('B-PER','I-PER','OTHER'), 'dash':('B—PER','I—PER','O'),
     'suffix':('PER_B','PER_I','O'), 'underscore':('B_PER','I_PER','O'), 'mixed':('B-PER','I-Per','O')}
@@ -166,6 +203,7 @@ refused = {
     'asked.csv':(table(question=texts, passage=docs_of(texts), answer=docs_of(moods)),{},'Pass text= and label='),
     'unknown_name.csv':(table(question=texts, snippet=[f'{t} for more' for t in texts], answer=moods),{},'Pass text= and label='),
     'two_labels.csv':(table(review=texts, rating=['1','2']*18, sentiment=moods),{},'which column holds the labels, sentiment or rating'),
+    'above.csv':('made by me\n'+table(text=texts, mood=moods),{},'delete a title above the names'), 'sheet.xlsx':('PK\3\4',{},'save it as one of these'),
     'comma.tsv':(table(text=texts, mood=moods),{},'Of one column'),
     'title.csv':(table(**{'Ours':texts, '':moods}),{},'Pass text= and label='),
     'set.csv':(table(text=texts, mood=["{'calm', 'big'}"]*36),{},'several labels'),
@@ -213,6 +251,9 @@ asked = {
     'flat.csv':table(query=questions, passage=places, answer_text=['Klaas Visser']*24, answer_start=[p.index('Klaas') for p in places]),
     'texts.jsonl':'\n'.join(json.dumps(dict(question=q, document=c, answers=['K. Visser','Klaas Visser'])) for q,c in zip(questions, places)),
     'utf16.jsonl':'\n'.join(json.dumps(dict(question=q, context=c, answers=[dict(text='an', answer_start=c.index('an')+4)])) for q,c in zip(questions, [c+' an' for c in utf16])),
+    'articles.jsonl':'\n'.join(map(json.dumps, articles())),
+    'articles.json':json.dumps(articles()),
+    'whole.jsonl':json.dumps(dict(data=articles())),
     'bytes.jsonl':'\n'.join(json.dumps(dict(question=q, context=c, answers=[dict(text='an', answer_start=len(c[:c.index('an')].encode()))])) for q,c in zip(questions, [c+' an' for c in utf16])),
 }
 
@@ -265,7 +306,7 @@ def test_frames():
     "Numbers as names of columns; cells that are arrays; rows as dictionaries."
     frame = pd.DataFrame({0:texts, 1:moods, 2:['x']*36})
     assert own_data(frame, text=0, label=1, group=None).task.text==('0',)
-    assert n_rows(own_data([dict(text=t, label=m) for t,m in zip(texts, moods)]))==36
+    for rows in ([dict(text=t, label=m) for t,m in zip(texts, moods)],pd.DataFrame(dict(text=texts, label=moods), index=map(str, range(36))).to_dict()): assert {*own_data(rows).splits['train'].text_a}<={*texts}
     for cell in (np.array([0,1]),np.array(['a','b']),[1,0],{'a':1}):
         with pytest.raises(ValueError, match='label'): own_data(pd.DataFrame(dict(text=texts, label=[cell]*36)))
     with pytest.raises(ValueError, match='no label'): own_data(pd.DataFrame(dict(text=texts, label=[pd.NA,'a']*18)))
@@ -304,6 +345,22 @@ no_prose = {
     'japanese.txt':('海のそばの家'.encode('shift_jis'),'unknown.*shift_jis'), 'cut.tar.gz':('','archive'), 'page.html':('','is no text'),
 }
 
+def tab_lines(*pairs): return '\n'.join('\t'.join(p) for p in pairs)+'\n'
+def word_lines(b, i, o): return f'Olga {b}\nBerg {i}\nsings {o}\nPiet {b}\n\n'
+both = [*zip(texts, moods)]
+no_prose |= {
+    'fasttext.txt':(''.join(f'__label__{m} {t}\n' for t,m in both),'as fastText has them'), 'end.train':(''.join(f'{t} __label__{m}\n' for t,m in both),'as fastText has them'),
+    'many.txt':(''.join(f'__label__{m}, __label__b {t}\n' for t,m in both),'as fastText has them'),
+    'slash.txt':(''.join(' '.join(map('/'.join, zip(*s)))+'\n' for s in sentences),'joined to their tags'), 'under.pos':('The_DT boat_NN sinks_VBZ ._.\n'*3,'joined to their tags'),
+    'suffix.txt':(word_lines('PER_B','PER_I','O'),'holds words with tags'), 'minus.txt':(word_lines('LOC-B','LOC-I','o'),'holds words with tags'), 'out.txt':(word_lines('B-PER','I-PER','OUT'),'holds words with tags'),
+    'classes.txt':(word_lines('NNP','NNP','VBZ'),'holds words with tags'), 'three.txt':(word_lines('x NNP','y NNP','z VBZ'),'holds words with tags'),
+    'last.txt':(tab_lines(*both),'without names .*title above'), 'first.txt':(tab_lines(*((m,t) for t,m in both)),'without names'), 'sorted.txt':(tab_lines(*((t,'calm') for t in texts)),'without names'),
+    'digit.txt':(tab_lines(*((t,str(i%2)) for i,t in enumerate(texts))),'without names'), 'cola.txt':(tab_lines(*(('gj',str(i%2),'',t) for i,t in enumerate(texts))),'without names'),
+    'windows.txt':(tab_lines(*both).replace('\n','\r\n'),'without names'), 'semicolon.txt':(tab_lines(*both).replace('\t', ';'),'without names.*csv'), 'bar.txt':(tab_lines(*both).replace('\t', '|'),'without names'),
+    'numbers.txt':(''.join(f'{i}\t{t}.\n' for i,t in enumerate(texts*40, 7)),'without names'), 'bars.txt':(tab_lines(*both).replace('\t', ' ||| '),'without names'), 'brown.txt':('The/at boat/nn sank/vbd ./.\n'*3,'joined'),
+    'names.txt':(tab_lines(*((f'Olga{i}','fmx'[i%3]) for i in range(30))),'holds a table'),
+}
+
 @pytest.mark.parametrize('name', no_prose)
 def test_no_prose(name, tmp_path):
     "What is no running text is refused in a corpus, where texts are scored, and from a pipe of lines."
@@ -315,6 +372,10 @@ def test_no_prose(name, tmp_path):
 prose = {
     'code.txt':'Use <b>bold</b> where\na < b.\n\n{curly} words\n[1] a note', 'irc.txt':'<ann> hello\n<ben> hi there', 'poem.txt':'Oh, red\nand, blue\nbut, no', 'one.txt':'text\nA boat.\nA fish.',
     'words.txt':'boat\nfish\nrope', 'unk.txt':'<unk> is a word\n<unk> too', 'contents.txt':'Preface\t1\nThe river\t7', 'pairs.txt':'Go.\tVa !\nRun.\tCours !', 'quoted.txt':'"Go," he said.\n"No."',
+    'title.txt':'A list of moods\n'+tab_lines(*both), 'some.txt':'\n'.join(texts)+'\nA\tb\nC\td', 'verses.txt':tab_lines(*((f'{i}.',t) for i,t in enumerate(texts))),
+    'said.txt':''.join(f'{t}, he said.\n' for t in texts), 'refrain.txt':'\n'.join(f'{t}, and so\n{t} of May' for t in texts), 'either.txt':'and/or his/her\nkm/h m/s', 'ends.txt':'you and I\nwe go out\nB-12', 'one_label.txt':'It is __label__a there.',
+    'code.txt':'get_name set_name\nput_name cut_name\nold_value new_value', 'people_.txt':'Ann BERG\nOle BERG\nEva DAHL\nKim DAHL\nPia DAHL\nBob BERG', 'bullets.txt':'\n'.join(f'*\t{t}' for t in texts),
+    'acts.txt':'ACT I\nSCENE I\nThey sing.\n'*5, 'shout.txt':'GO ON\nSTOP IT\nHEAR ME\nGO UP\nSIT BY\nEAT IT NOW', 'chapters.txt':'\n'.join(f'Chapter {i}\t{i*7}' for i in range(1, 30)),
     'badge.md':'<div align="center">\n<img src="a.png"/>\n</div>\n\n# A title', 'dash.txt':'- one I\n- two I am', 'sentence.txt':'<s>One.</s>\n<s>Two.</s>',
 }
 
@@ -332,10 +393,29 @@ def test_folder_of_json(tmp_path, capsys):
     (tmp_path/'a.txt').unlink()
     with pytest.raises(ValueError, match='a .json file is read where it is named'): get_corpus(tmp_path)
 
-def test_two_lists(tmp_path):
-    path = write(tmp_path/'splits.json', json.dumps(dict(data=[dict(text='a')], test=[dict(text='b')])))
+rows_of = [dict(text=t, mood=m) for t,m in zip(texts, moods)]
+splits = {'data':dict(data=rows_of, test=rows_of), 'train':dict(train=rows_of, test=rows_of[:9]), 'version':dict(version=2, train=rows_of, dev=[]), 'strings':dict(train=texts, test=texts),
+    'columns':{s:dict(text=texts, mood=moods) for s in ('train','test')}}
+
+@pytest.mark.parametrize('name', splits)
+def test_two_lists(name, tmp_path):
+    "Several splits in one file, or in one dictionary, are named; a single one is read."
+    for ending,indent in (('json',None),('json',1),('jsonl',None)):
+        path = write(tmp_path/f'splits.{ending}', json.dumps(splits[name], indent=indent))
+        for read in (get_corpus,own_data,read_texts):
+            with pytest.raises(ValueError, match=r'several lists of rows \((data|train), (test|dev)\): write each to a file'): list(read(path))
+    if name=='train': assert len(list(get_corpus(write(tmp_path/'one.json', json.dumps(dict(train=rows_of, version=2))))))==36
+    if name in ('data','version'): return
+    for read,says in ((get_corpus,'texts are a list'),(own_data,'pass the splits one by one'),(read_texts,'is a dict')):
+        with pytest.raises(ValueError, match=says): list(read(splits[name]))
+
+twice = '{"text": "a boat", "mood": "calm", "mood": "loud"}'
+
+@pytest.mark.parametrize('name,content', {'a.jsonl':'{"text": "a"}\n'+twice, 'b.jsonl':f'{twice}\n'*9, 'c.json':f'[{twice}]', 'd.json':f'{{"data": [{{"x": {twice}}}]}}'}.items())
+def test_key_twice(name, content, tmp_path):
+    "A key that comes twice would lose a value in silence."
     for read in (get_corpus,own_data,read_texts):
-        with pytest.raises(ValueError, match=r'several lists of rows \(data, test\)'): list(read(path))
+        with pytest.raises(ValueError, match=f"{name}:{1+('a.'in name)}: .*the key 'mood' comes twice in"): list(read(write(tmp_path/name, content)))
 
 def test_two_columns_of_one_name(tmp_path):
     import pyarrow as pa, pyarrow.parquet as pq

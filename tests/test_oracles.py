@@ -14,7 +14,7 @@ from electra_nb.lab.questions.head import AnswerConfig, AnswerHead, Beam, HeadCo
 from electra_nb.lab.questions.spans import align, word_splitter
 from electra_nb.glue.head import Classifier, TaskLoss
 from electra_nb.glue.learner import SparseNorm, SumLoss
-from electra_nb.lab.questions.rows import question_rows, read_squad
+from electra_nb.lab.questions.rows import question_rows
 from electra_nb.lab.questions.spans import find_answers
 from electra_nb.lab.questions.squad import answer_scores, normalise, squad1_scores, squad2_scores
 from electra_nb.lab.questions.windows import Windows
@@ -34,6 +34,7 @@ from electra_nb.objectives.mlm import MLMLoss, MLMModel
 from electra_nb.objectives.rtd import JointLoss, LossConfig, RTDModel, tower_losses
 from electra_nb.objectives.sampling import adjust_logits, gumbel_sample
 from electra_nb.lab.tags.rows import read_conll
+from electra_nb.glue.tables import read_file
 from electra_nb.glue.tasks import tasks
 from electra_nb.lab.tags.spans import ratio, schemes, span_counts, span_tags, tag_metrics, tag_spans
 from electra_nb.lab.tags.rows import TagSplit
@@ -270,7 +271,7 @@ def squad():
 def question_windows(squad, folder, task, max_len, doc_stride, max_question):
     "Rows and features of the recorded paragraphs."
     (folder/'squad.json').write_text(json.dumps(squad['data'][task]))
-    rows = question_rows(read_squad(folder/'squad.json'))
+    rows = question_rows(read_file(folder/'squad.json'))
     return rows,Windows(rows, load_tokenizer(here/'vocab_bert_uncased.txt'), max_len, AnswerConfig(doc_stride=doc_stride, max_question=max_question), train=True)
 
 @pytest.mark.parametrize('key', ['squadv1_384_128_64', 'squad_512_128_64', 'squad_96_32_16', 'squadv1_128_64_24'])

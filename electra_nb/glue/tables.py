@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from ..text.lines import read_lines
-from ..text.reading import file_kind, read_rows, record_kinds, refuse_twice
+from ..text.reading import file_kind, read_rows, record_kinds, refuse_twice, split_names
 from ..text.corpus import is_saved, is_table
 from .tasks import Task
 from pathlib import Path
@@ -91,7 +91,7 @@ def _as_dict(source):
         refuse_twice(list(source.columns), 'data frame')
         return source.to_dict('list')
     columns = source.to_dict() if hasattr(source, 'to_dict') and not hasattr(source, 'iloc') else source
-    if isinstance(columns, dict) and not any(map(is_table, columns.values())): return columns
+    if isinstance(columns, dict) and not {*columns}<={*split_names} and not any(map(is_table, columns.values())): return columns
     raise ValueError(f"rows are a file, a data frame, a Dataset or columns, not {type(source).__name__}; pass the splits one by one")
 
 def from_memory(
@@ -99,7 +99,7 @@ def from_memory(
     name:str='data', # for messages
 ) -> Table:
     "A table of columns that are in memory."
-    columns,classes = {str(k):list(v) for k,v in _as_dict(source).items()},_class_names(source)
+    columns,classes = {str(k):list(v.values() if isinstance(v, dict) else v) for k,v in _as_dict(source).items()},_class_names(source)
     for k,words in classes.items(): columns[k] = name_labels(columns[k], words)
     lengths = {k:len(v) for k,v in columns.items()}
     if len(set(lengths.values()))>1: raise ValueError(f"{name}: the columns have different lengths: {lengths}")
@@ -130,7 +130,7 @@ def read_table(
     if path.is_dir(): raise ValueError(f"{str(source)!r} is a folder: labelled rows are read from one {_known(readers)}. "
         "Of folders with the names of labels make a table with the columns text and label")
     if not path.is_file(): raise FileNotFoundError(f"no file {str(source)!r}: labelled rows are read from a {_known(readers)}")
-    if reader is None: raise ValueError(f"{source}: a table is a {_known(readers)}")
+    if reader is None: raise ValueError(f"{source}: a table is a {_known(readers)}: save it as one of these")
     return reader(path)
 
 # %% ../../nbs/book/44_tables.ipynb #01962c85

@@ -16,7 +16,7 @@ from ..core.messages import logger
 from .docstrings import all_docs
 from .lines import Continued, max_chars
 from .reading import file_endings, file_kind, find_files, left_out, need_text, read_docs, record_kinds
-from .reading import refuse_twice, text_bytes
+from .reading import refuse_twice, split_names, text_bytes
 from functools import partial
 from inspect import isgeneratorfunction
 from itertools import chain, count
@@ -184,7 +184,7 @@ def framed(
     "Rows in dictionaries, or columns in one, as a data frame."
     def is_column(v): return hasattr(v, '__len__') and not isinstance(v, (str,bytes,dict)) and not is_table(v)
     rows = isinstance(source, list) and all(isinstance(r, dict) for r in source)
-    columns = isinstance(source, dict) and all(map(is_column, source.values()))
+    columns = isinstance(source, dict) and not {*source}<={*split_names} and all(map(is_column, source.values()))
     if not (rows or columns) or not source: return source
     from pandas import DataFrame
     return DataFrame(source)

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['openers', 'max_chars', 'max_record', 'check_unpacked', 'explain_damage', 'read_lines', 'is_blank', 'first_lines',
-           'even_cells', 'are_tagged', 'running_lines', 'Continued', 'text_docs']
+           'even_cells', 'are_tagged', 'other_content', 'running_lines', 'Continued', 'text_docs']
 
 # %% ../../nbs/book/09_lines.ipynb #f307e852
 import bz2, codecs, csv, gzip, io, lzma, os, pyarrow as pa, re, regex, shlex, zlib
@@ -156,8 +156,29 @@ def are_tagged(
     rows = [l.split('\t') if '\t' in l else l.split() for l in lines if not l.startswith(('#','-DOCSTART-'))]
     if len(rows)<2 or min(map(len, rows))<2: return False
     tags = {c[-1] for c in rows}
-    spans = all(re.fullmatch('(?i)[O0]|[BIESLU]([-—_].+)?', t) for t in tags) and tags & {*'Oo0'} and len(tags)>1 # lines of a poem may end in I
-    return bool(spans) or tags<={*known} or all(len(c)==10 and c[0][:1].isdigit() for c in rows)
+    outside = tags & {*'Oo0','OUT','OTHER'} and len(tags)>1 # lines of a poem may end in I
+    spans = outside and all(re.fullmatch('(?i)[O0]|out|other|[BIESLU]([-—_].+)?|.+[-_][BIESLU]', t) for t in tags)
+    few = 11<len(rows)>=2*len(tags) and len({*map(len, rows)})==1 and any(map(str.isupper, tags))
+    classes = few and all(t.isupper() or not t[0].isalnum() for t in tags)
+    return bool(spans or classes) or tags<={*known} or all(len(c)==10 and c[0][:1].isdigit() for c in rows)
+
+# %% ../../nbs/book/09_lines.ipynb #0d9f4f30
+def _are_joined(lines):
+    "Has each word its tag behind a sign?"
+    words = [w for l in lines for w in l.split()]
+    for sep in '/_|' if len(words)>=2*len(lines)>2 else '':
+        tags = {t if w else '' for w,_,t in (w.rpartition(sep) for w in words)}
+        if '' not in tags and 3*len(tags)<=len(words) and (sep=='/' or any(map(str.isupper, tags))): return True # others are names in code
+    return False
+
+_short = re.compile(r'(?=.*\w)(?!.{31}|.*[.!?…]$)\S+(?: \S+){,2}')
+
+def _is_labelled(rows, least, one): # rows of cells; how many at least; may all labels be the same, or count the rows?
+    columns = [[v.strip() for v in c] for c in zip(*rows)] if len(rows)>=least else []
+    n_each = [len({*c}) for c in columns]
+    def counts(c): return one and all(map(str.isdecimal, c)) and [int(v)-int(c[0]) for v in c]==[*range(len(c))]
+    labels = any(n>1-one and 2*n<=len(rows) and all(map(_short.fullmatch, c)) or counts(c) for c,n in zip(columns, n_each))
+    return labels and any(2*n>len(rows) and sum(len(v.split()) for v in c)>=3*len(rows) for c,n in zip(columns, n_each))
 
 # %% ../../nbs/book/09_lines.ipynb #7827a985
 _opening = re.compile(r'<doc id="[^"]*".* title=".*">') # of WikiExtractor
@@ -173,19 +194,27 @@ def _is_markup(head, by_tags): return _markup.match(head) or by_tags and (_tag.m
 
 
 # %% ../../nbs/book/09_lines.ipynb #fae82c5e
-def _other_content(lines, by_tags, tabs):
-    "What the first lines hold if it is no running text, and what to do; two empty strings: it may be."
+def other_content(
+    lines:list, # the first ones that are not blank
+    by_tags:bool=True, # a tag in the first line makes them markup
+    tabs:bool=False, # tabs may stand between texts
+) -> tuple: # what they hold if it is no running text, and what to do; two empty strings: it may be
+    "What else the lines of a text file are."
     lines = [l.strip(' ') for l in lines]
-    head,first = '\n'.join(map(str.strip, lines)),lines[0].strip()
+    head,first,apart = '\n'.join(map(str.strip, lines)),lines[0].strip(),'write for a corpus the texts alone'
     if _is_markup(head, by_tags): return f'is markup ({first[:30]!r})','take its text out first, of Wikipedia with WikiExtractor'
     if _json.fullmatch(first) or _layout.match(head): return 'holds JSON','read it as a file whose name ends in .jsonl (an object a line) or .json'
     if len(lines)>2 and all(map(_string.fullmatch, head.split('\n'))): return 'holds strings in quotes, as JSON has them','take the quotes off'
     if _subtitle.match(head): return 'holds subtitles','take the numbers and times out'
     if are_tagged(lines): return 'holds words with tags','finetune reads it. To use its sentences, write each to a line without tags'
+    if len(lines)>1 and all(re.search(r'(^|\s)__label__\S', l) for l in lines): return 'holds texts with labels, as fastText has them',f'{apart}, and for finetune columns text and label'
+    if _are_joined(lines): return 'holds words that are joined to their tags',f'{apart}, and for finetune a word and its tag a line'
     for sep in ',;|' if tabs else '\t,;|':
-        if not _is_named(rows := even_cells(lines, sep), 2 if sep=='\t' else 3): continue
-        end = '.tsv' if sep=='\t' else '.csv'
-        return f"holds a table ({', '.join(rows[0])[:60]})",f'let its name end in {end}, and name the column of the texts'
+        rows,end = even_cells(lines, sep),'.tsv' if sep=='\t' else '.csv'
+        cells = f"({', '.join(rows[0])[:60]})" if rows else ''
+        if _is_named(rows, 2 if sep=='\t' else 3): return f"holds a table {cells}",f'let its name end in {end}, and name the column of the texts'
+        if not tabs and _is_labelled(rows, 6 if sep=='\t' else 12, sep=='\t'):
+            return f"holds a table without names {cells}",f'let its name end in {end}, and put names above; if it is running text, put a title above'
     return '',''
 
 # %% ../../nbs/book/09_lines.ipynb #1122c297
@@ -201,7 +230,7 @@ def running_lines(
     shown = [part for l in head for part in l.split('\r') if not is_blank(part.strip())]
     tagged = shown and _opening.fullmatch(shown[0].strip())
     if tagged and not articles: raise ValueError(f"{path}: its documents stand between <doc …> and </doc>: write each text to a line")
-    what,then = ('','') if tagged or not shown else _other_content(shown, '.md' not in Path(path).suffixes, tabs)
+    what,then = ('','') if tagged or not shown else other_content(shown, '.md' not in Path(path).suffixes, tabs)
     if what: raise ValueError(f"{path} {what}, not running text: {then}")
     for l in chain(head, lines):
         if '\r' in l: yield from l.split('\r')

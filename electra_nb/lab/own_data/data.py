@@ -10,6 +10,7 @@ from ...core.messages import logger
 from ...glue.tables import Table, read_table, readers
 from ...glue.tasks import Task, TaskData
 from ..kinds import kinds
+from ...text.reading import split_names
 
 # %% ../../../nbs/lab/own_data/03_data.ipynb #58475cc1
 def own_readers() -> dict: # ending -> function of a path
@@ -60,7 +61,7 @@ def tell_overlap(
     if n: logger.info(f"{n:,} of {len(rows):,} {name} rows are training rows as well: their score says little of new texts")
 
 # %% ../../../nbs/lab/own_data/03_data.ipynb #42b7278e
-_split_names = dict(dev=('dev','validation','valid','val'), test=('test',))
+_split_names = dict(dev=split_names[1:-1], test=split_names[-1:])
 
 def named_splits(
     data, # `DatasetDict`, or any other rows

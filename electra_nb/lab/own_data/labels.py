@@ -138,7 +138,7 @@ def refuse_multilabel(table:Table, column:str) -> None:
     def several(v):
         if isinstance(v, (list,tuple,set,dict,np.ndarray)): return True
         if not isinstance(v, str): return False
-        known = any(sep in v and {*_parts(v, sep)}<=words for sep in _separators)
+        known = any(sep in v and {*_parts(v, sep)}<=words and (len(_parts(v, sep))>1 or sep in ',;|') for sep in _separators) # C++ is one
         return known or any(sep in v for sep in mixed) or bool(_written_list.fullmatch(v.strip()))
     bad = [(p,v) for v,p in zip(values, table.locations) if several(v)]
     if bad and isinstance(bad[0][1], (list,tuple)) and any(isinstance(o, (list,tuple,dict)) for o in bad[0][1]):
@@ -146,7 +146,7 @@ def refuse_multilabel(table:Table, column:str) -> None:
             "tags: a list of words and a list of tags in each row")
     if bad:
         raise ValueError(f"{bad[0][0]}: several labels in column {column!r}: {bad[0][1]!r:.60} ({len(bad)} such row(s)). "
-            "A text has one label here: keep one, or make a table for each label that says yes or no")
+            "A text has one label here: keep one, or make a table for each label that says yes or no; write a single label without the sign")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #ecfe0b75
 def refuse_comma(table:Table, column:str) -> None:

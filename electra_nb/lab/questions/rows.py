@@ -4,10 +4,11 @@
 
 # %% auto #0
 __all__ = ['QuestionRows', 'find_words', 'word_range', 'find_answer', 'answer_place', 'need', 'need_text', 'cell_answers',
-           'read_squad', 'paragraph_questions', 'question_columns', 'has_questions', 'question_rows']
+           'has_articles', 'article_paragraphs', 'paragraph_questions', 'question_columns', 'has_questions',
+           'question_rows']
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #93a71da1
-import json, numpy as np, regex
+import numpy as np, regex
 from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass
@@ -15,12 +16,10 @@ from ...core.files import hash_texts
 from ...core.messages import logger
 from ...glue.tables import need_columns, parse_cell, Table
 from ...glue.tasks import as_mask
-from ...text.lines import read_lines
 from ...text.reading import is_null
 from functools import lru_cache
 from itertools import compress, islice
 from numbers import Real
-from pathlib import Path
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #e6b2887b
 @dataclass
@@ -148,18 +147,19 @@ def cell_answers(value, where:str) -> list: # (text, first character) of each; a
     return None if given and not found else found
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #35d44e20
-def read_squad(
-    path:Path, # .json; .gz, .bz2, .xz and .zst are decompressed
+def has_articles(table:Table) -> bool:
+    "Has a table SQuAD's articles, a list of paragraphs in each row?"
+    return any(isinstance(ps, (list,tuple)) and any('qas' in p for p in ps if isinstance(p, dict)) for ps in table.columns.get('paragraphs', ()))
+
+def article_paragraphs(
+    table:Table, # with the column `paragraphs`; other tables stay as they are
 ) -> Table: # columns `context` and `qas`
-    "Read a file in SQuAD's format."
-    name = path.name
-    try: content = json.loads('\n'.join(read_lines(path, cut_long=False)))
-    except (ValueError,RecursionError) as e: raise ValueError(f"{name}: broken JSON ({e})") from None
-    articles = enumerate(need(content, 'data', list, name))
-    found = {f'{name}: data[{i}].paragraphs[{j}]':p for i,article in articles
-        for j,p in enumerate(need(article, 'paragraphs', list, f'{name}: data[{i}]'))}
+    "A row for each paragraph of some articles."
+    if not has_articles(table): return table
+    found = {f'{where}.paragraphs[{j}]':p for where,ps in zip(table.locations, table.columns['paragraphs'])
+        for j,p in enumerate(need(dict(paragraphs=ps), 'paragraphs', (list,tuple), where))}
     columns = {k:[need(p, k, kind, where) for where,p in found.items()] for k,kind in dict(context=str, qas=list).items()}
-    return Table(columns, [*found], name)
+    return Table(columns, [*found], table.name)
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #f1015fea
 def _detected(qa, where):
@@ -212,7 +212,7 @@ def question_columns(table:Table) -> dict: # question, context, answer, start, i
 def has_questions(table:Table) -> bool:
     "Whether a table has questions, contexts and answers."
     names,columns = {c.lower() for c in table.columns},question_columns(table)
-    if {'context','qas'}<=names: return True
+    if {'context','qas'}<=names or has_articles(table): return True
     if not {'question','context'}<=columns.keys(): return False
     if 'answer' not in columns: return names<={'question','context','id','title'}
     def stands(o, c): return isinstance(o, dict) or bool(regex.search(rf'(?i)(?<![a-z0-9]){regex.escape(str(o))}(?![a-z0-9])', str(c)))
@@ -239,13 +239,14 @@ def _row(row, where):
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #7ffba681
 def question_rows(
-    table:Table, # with questions and contexts, or with the columns `context` and `qas`
+    table:Table, # with questions and contexts, with the columns `context` and `qas`, or with SQuAD's articles
 ) -> QuestionRows:
     "The questions of a table, with their answers."
+    table = article_paragraphs(table)
     if 'qas' in map(str.lower, table.columns): table = paragraph_questions(table)
     names,name,n = question_columns(table),table.name,len(table)
-    need_columns(table, [names.get(c, c) for c in ('question','context')])
     if not n: raise ValueError(f"{name} has no questions")
+    need_columns(table, [names.get(c, c) for c in ('question','context')])
     rows = [_row({k:table.columns[c][i] for k,c in names.items()}, where) for i,where in enumerate(table.locations)]
     questions,contexts,accepted,spans,searched,lost = map(list, zip(*rows))
     lost = [*filter(None, lost)]

@@ -12,7 +12,6 @@ from collections import Counter
 from dataclasses import replace
 from ...glue.tables import Table, from_memory, read_file
 from ...glue.tasks import Split, Task
-from .rows import read_squad
 from pathlib import Path
 
 # %% ../../../nbs/lab/questions/05_squad.ipynb #c98e3218
@@ -38,7 +37,7 @@ def question_table(
     labelled:bool=True, # not used here: `Answer.read` wants answers or not
 ) -> Table:
     "Read a file of questions."
-    return (read_file if '.jsonl' in Path(path).suffixes else read_squad)(Path(path))
+    return read_file(Path(path))
 
 def question_hub(ds, task:Task, name:str) -> Table:
     "A `datasets.Dataset` with the columns of SQuAD on the hub; `name` is for messages."

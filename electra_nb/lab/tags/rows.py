@@ -12,7 +12,7 @@ import numpy as np, re, regex
 from dataclasses import dataclass, replace
 from ...core.files import hash_texts
 from ...core.messages import logger
-from ...glue.tables import need_columns, parse_cell, Table
+from ...glue.tables import label_names, need_columns, parse_cell, Table
 from ...glue.tasks import as_mask
 from .spans import are_spans, as_spans, parts, span_tags
 from ...text.lines import read_lines
@@ -69,7 +69,7 @@ def sentence_lines(
         if not l.strip(): found.append([])
         elif named and l==first or c[0]=='-DOCSTART-' or l.startswith('#') and len(c)!=n and (tabs or not found[-1]): continue
         elif len(c)!=n: raise ValueError(f"{name}:{i}: {len(c)} column(s), but {'CoNLL-U' if count else 'the first word'} has {n}: "
-            f"{l.strip()[:60]!r}. A word with a blank in it needs a file with tabs.")
+            f"{l.strip()[:60]!r}. A word with a blank in it needs a file with tabs; texts with labels are a table, such as a .csv file")
         elif not all(c): raise ValueError(f"{name}:{i}: column {c.index('')+1} is empty")
         else: found[-1].append((i,c))
     return [s for s in found if s]
@@ -138,10 +138,11 @@ def tags_in_cells(table:Table, text:str=None, label:str=None) -> dict: # columns
     for t in [k for k in filled[::-1] if label in (None,k)]:
         tags = [_items(v, marks=r'[\s,;|]+') for v in table.columns[t]]
         spans,types,lens = are_spans(as_spans(tags)[0]),{o for ts in tags for o in ts},{*map(len, tags)}
+        seldom = t.lower() in {*_tag_names}-{*label_names} or 2*len({*map(tuple, tags)})>len(tags) # else they are labels of some words
         if max(lens)<2 or not spans and len(types)>60: continue
         for w in [k for k in table.columns if k!=t and text in (None,k)]:
             words = [_items(v, len(ts)) for v,ts in zip(table.columns[w], tags)]
-            few = len(lens)>1 and len(types)<len({o for ws in words for o in ws})/3
+            few = seldom and len(lens)>1 and len(types)<len({o for ws in words for o in ws})/3
             odd = next((i for i,(ws,ts) in enumerate(zip(words, tags)) if len(ws)!=len(ts)), None)
             if odd is not None and spans and max(map(len, words))>1:
                 torn = torn or (f"{table.locations[odd]}: column {t!r} has {len(tags[odd])} tags of spans, column {w!r} {len(words[odd])} words: "
@@ -203,7 +204,8 @@ def _filled(values):
 def word_rows(table:Table, text:str=None, label:str=None) -> Table: # None: it has no words in rows
     "Sentences of a table with a word a row."
     names = _single_words(table)
-    spans = [k for k in names if are_spans(as_spans([[*{str(o) for o in table.columns[k]}]])[0])]
+    found = {k:{*as_spans([[*{str(o) for o in table.columns[k]}]])[0][0]} for k in names if table.columns[k]}
+    spans = [k for k,ts in found.items() if are_spans([ts]) and any(t[0] in 'OB' for t in ts)] # not of an S-Bahn and an U-Bahn
     t = label if label in names else _first(spans or [k for k in names if k.lower() in _tag_names], _tag_names)
     left = {k:len({*map(str, table.columns[k])}) for k in names if k!=t and not (_numbering.search(k) or _of_document.search(k))}
     w = text if text in left else _first(sorted(left, key=left.get, reverse=True), _word_names)
