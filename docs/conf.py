@@ -1,9 +1,10 @@
 "Settings of Sphinx for the site; `build.py` writes the pages that it reads."
 from configparser import ConfigParser
-from docutils.nodes import SkipNode, block_quote
+from docutils.nodes import SkipNode, block_quote, bullet_list, list_item
 from html import escape, unescape
 from latex2mathml.converter import convert
 from pathlib import Path
+from sphinx.addnodes import toctree
 
 ini = ConfigParser(delimiters=['='])
 ini.read(Path(__file__).parent.parent/'settings.ini', encoding='utf-8')
@@ -54,7 +55,26 @@ def describe(app, pagename, templatename, context, doctree):
     tags = [f'<meta name="description" content="{escape(summary)}">', *(f'<meta property="{k}" content="{escape(unescape(v))}">' for k,v in about.items())]
     context['metatags'] = context.get('metatags', '')+'\n'.join(tags)
 
+def titles(toc):
+    "The contents of a page without its own headings: the title, and what is listed under it."
+    toc = toc.deepcopy()
+    for kind in (list_item,bullet_list):
+        for node in [*toc.findall(kind)][1:]:
+            if not any(node.findall(toctree)): node.parent.remove(node)
+    return toc
+
+def light_sidebar(app, pagename, templatename, context, doctree):
+    "Sphinx copies the headings of all pages for the sidebar of each, which shows titles: half of the time of a build."
+    env,whole = app.env,context['toctree']
+    if not hasattr(app, 'titles'): app.titles = {name:titles(toc) for name,toc in env.tocs.items()}
+    def of_titles(**kw):
+        kept,env.tocs = env.tocs,app.titles
+        try: return whole(**kw)
+        finally: env.tocs = kept
+    context['toctree'] = of_titles
+
 def setup(app):
     "Formulas are MathML: browsers draw it without a script."
+    app.connect('html-page-context', light_sidebar, priority=100) # before furo asks for it
     app.connect('html-page-context', describe)
     app.add_html_math_renderer('mathml', (math('inline'), None), (math('block'), None))
