@@ -184,9 +184,9 @@ def options(self:Start,
     suggested |= dict(init=known['init'] if family_of(self.cfg).own_init else 'paper', tie=self.tie, max_positions=max(self.cfg.max_position_embeddings, max_len))
     if options is given: suggested |= dict(warmup=.06, generator_lr=None, lr=min(known['lr'], .128/self.cfg.hidden_size))
     given = {k:v for k,v in given.items() if v is not None}
-    if 'lr' in suggested.keys()-given.keys(): logger.info(f"start: a learning rate of {suggested['lr']:.3g}, from the size and the width; lr= changes it")
     for k in fixed.keys() & given.keys():
         if given[k]!=fixed[k]: raise ValueError(f"{k}={given[k]!r} contradicts start={self.towers.name!r}, where it is {fixed[k]!r}: leave it out")
+    if 'lr' in suggested.keys()-given.keys(): logger.info(f"start: a learning rate of {suggested['lr']:.3g}, from the size and the width; lr= changes it")
     return {**options, **{k:v for k,v in {**suggested, **given, **fixed}.items() if k in known or k in given}}
 
 # %% ../../../nbs/lab/start/02_weights.ipynb #3ca2efb5
