@@ -201,7 +201,7 @@ def make_watchers(
 ) -> list: # `Watcher`s
     "What looks on at a run, made anew."
     for name in ('log_with','probe','general'):
-        if asked.get(name) not in (None,False) and not any(name in w.reads for w in watchers): raise needs_lab(name)
+        if not any(asked.get(name) is o for o in (None,False)) and not any(name in w.reads for w in watchers): raise needs_lab(name)
     return [w(asked) for w in watchers]
 
 # %% ../nbs/book/40_pretraining.ipynb #92de9352
@@ -295,6 +295,7 @@ def pretrain(
     engine.join(recipe, dry_run)
     device = pick_device(engine.device(device), recipe.train.precision)
     steps_of_hours,dry = recipe.train.hours and addition('hours'),dry_run and addition('dry_run')
+    if not (general is None or general is False): general = get_corpus(general)
     watching = make_watchers(size=size, log_with=log_with, probe=probe, start=start, general=general, cache=cache)
     if out is not None: check_out(out, resume)
     with engine.main_process():
@@ -302,7 +303,7 @@ def pretrain(
             find = addition('stream') if stream else get_corpus
             found = find(corpus, text_column, whole_files)
             if duplicates is not None: found = corpus = addition('duplicates')(found, duplicates)
-            if start: tokenizer = start.own_tokenizer(tokenizer, found)
+            if start: tokenizer = start.own_tokenizer(tokenizer, found, general)
             begins = start and start.identity
             check_vocab_options(options, found.tokenizer if tokenizer is None else tokenizer)
             if dry: return dry(size, recipe, found, tokenizer, device, options)

@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['recipes', 'own_sizes', 'generator_shape', 'Recipe', 'with_objective', 'all_leaves', 'all_defaults', 'check_recipe',
-           'check_tied', 'check_embeddings', 'make_recipe', 'settings_for', 'recipe_from_file', 'stored_recipe',
+           'check_tied', 'check_family', 'make_recipe', 'settings_for', 'recipe_from_file', 'stored_recipe',
            'recipe_docs', 'list_options', 'group_titles']
 
 # %% ../nbs/book/39_recipe.ipynb #bc24dfb4
 import inspect, json
 from dataclasses import dataclass, fields, replace
+from .model.families import family_named
 from .model.towers import ModelConfig, tower_configs, sizes
 from .objectives.rtd import RTD
 from .objectives.table import get_objective, objectives
@@ -103,14 +104,17 @@ def check_tied(
         "head; leave it out, or pass tie='embeddings'")
 
 # %% ../nbs/book/39_recipe.ipynb #14394792
-def check_embeddings(
+def check_family(
     recipe:Recipe,
     usual:Recipe, # before settings were changed
 ) -> None:
-    "Refuse a width of the embeddings where they are as wide as the layers."
-    own,family = recipe.model.embedding_size,recipe.model.family
-    if own==usual.model.embedding_size or hasattr(tower_configs(recipe.model, 100)[1], 'embedding_size'): return
-    raise ValueError(f"embedding_size={own} would have no effect: in the family {family!r} embeddings are as wide as the layers; leave it out")
+    "Refuse a width of the embeddings where they are as wide as the layers, and initial values where a family has its own."
+    m,was = recipe.model,usual.model
+    idle = dict(embedding_size=not hasattr(tower_configs(m, 100)[1], 'embedding_size') and 'embeddings are as wide as the layers',
+        init=family_named(m.family).own_init and 'initial values are those of transformers')
+    for k,why in idle.items():
+        if why and getattr(m, k)!=getattr(was, k):
+            raise ValueError(f"{k}={getattr(m, k)!r} would have no effect: in the family {m.family!r} {why}; leave it out")
 
 # %% ../nbs/book/39_recipe.ipynb #5c5c5672
 def make_recipe(
@@ -131,7 +135,7 @@ def make_recipe(
     if 'mask_prob' in given: given.setdefault('final_mask_prob', None)
     recipe = change(base, **given)
     check_tied(recipe, base)
-    check_embeddings(recipe, base)
+    check_family(recipe, base)
     return check_recipe(recipe)
 
 # %% ../nbs/book/39_recipe.ipynb #f81b127f

@@ -1,13 +1,15 @@
 "Runs that go on from weights: every objective, exact resume without the start, hub names, real weights where they are given."
-import io, json, os, shutil, zipfile, pytest, torch
+import io, json, os, shutil, zipfile, pandas as pd, pytest, torch
 from pathlib import Path
-from electra_nb import finetune, pretrain
+from electra_nb import finetune, plan, pretrain
 from electra_nb.core.tiny import sentences, tiny_text
+from electra_nb.glue.encoders import load_encoder
 from electra_nb.lab.reports.card import model_card
 from electra_nb.lab.reports.run_folder import RunFolder, run_facts
 from electra_nb.lab.start import weights as module
 from electra_nb.lab.start.new_words import open_words
 from electra_nb.lab.start.weights import Start, open_start
+from electra_nb.lab.tf1.verify import check_tower, verify
 from electra_nb.model.hf import quiet_hf
 from electra_nb.objectives.table import objectives
 from electra_nb.recipe import make_recipe
@@ -178,6 +180,7 @@ def test_heads_that_compute_otherwise(tmp_path, kind, settings, says):
     path.write_text(json.dumps(json.loads(path.read_text())|settings))
     module.logger.addFilter(f := lambda r: said.append(r.getMessage()) or True)
     start = Start(folder)
+    towers_of(start)
     module.logger.removeFilter(f)
     assert not start.fills and any(says in s for s in said)
     given = dict(objective='fast_electra')
@@ -187,9 +190,9 @@ def test_hostile_pickles(bert, tmp_path):
     "Whatever is wrong with a pickle is a sentence, and takes no more memory than the file."
     folder = shutil.copytree(bert, tmp_path/'start')
     (folder/'model.safetensors').unlink()
-    with pytest.raises(ValueError, match='neither model.safetensors nor pytorch_model.bin'): Start(folder)
+    with pytest.raises(ValueError, match='a config.json without weights: fetch model.safetensors'): Start(folder)
     (folder/'model.safetensors.index.json').write_text('{}')
-    with pytest.raises(ValueError, match='in several files'): Start(folder)
+    with pytest.raises(ValueError, match='weights in several files: load the model'): Start(folder)
     shared = torch.zeros(50_000, dtype=torch.half)
     cases = {'claims more numbers':{f'v{i}':shared for i in range(30)}, 'something else':dict(w=torch.ones(2, device='meta')),
         'floating-point':dict(w=torch.arange(3)), 'finite':dict(w=torch.tensor([float('nan')])), 'lacks':dict(w=torch.ones(2))}
@@ -354,6 +357,96 @@ def test_gone_start(bert, tmp_path, monkeypatch):
     said, = said_by(lambda: open_start('m/gone', 'run'))
     assert said.startswith("start='m/gone': no such folder") and said.endswith('to it …); the run goes on from its own checkpoint')
     with pytest.raises(ValueError, match="'m/elsewhere'.* began with start='gone': pass that"): open_start('m/elsewhere', 'run')
+
+@pytest.mark.parametrize('act', ['relu','silu','gelu_new','gelu'])
+def test_activations_of_bert(tmp_path, act):
+    "Towers of BERT's family have its activation in the head, too: the whole model is the frozen generator. ELECTRA's have gelu there."
+    folder = save(BertForMaskedLM(BertConfig(vocab_size=300, intermediate_size=50, hidden_act=act, **_shape)), tmp_path/'start')
+    towers,ids = {},torch.randint(5, 300, (2,12))
+    said = said_by(lambda: towers.update(towers_of(Start(folder), family='bert', objective='fast_electra')))
+    assert not any('left out' in s or 'in the generator' in s for s in said)
+    assert torch.equal(towers['generator'].eval()(ids).logits, BertForMaskedLM.from_pretrained(folder).eval()(ids).logits)
+    said = said_by(lambda: towers_of(Start(folder)))
+    assert any(f"the activation {act!r}, and those of this family have gelu; family='bert' would keep it" in s for s in said)==('gelu' not in act)
+
+@pytest.mark.parametrize('name', ['bert.embeddings.LayerNorm.gamma','embeddings.LayerNorm.weight','cls.predictions.decoder.bias'])
+def test_weights_of_one_name(bert, tmp_path, name):
+    "Two weights that become one are refused, unless they are equal."
+    now = {'bert.embeddings.LayerNorm.gamma':'bert.embeddings.LayerNorm.weight', 'embeddings.LayerNorm.weight':'bert.embeddings.LayerNorm.weight'}
+    folder = shutil.copytree(bert, tmp_path/'start')
+    weights = load_file(folder/'model.safetensors')
+    same = weights[now.get(name, 'cls.predictions.bias')]
+    save_file({**weights, name:same.clone()}, folder/'model.safetensors')
+    Start(folder)
+    save_file({**weights, name:same+1}, folder/'model.safetensors')
+    with pytest.raises(ValueError, match='two different weights for'): Start(folder)
+    if 'decoder' in name: # a head with an output layer of its own has two biases, and is left out
+        save_file({**weights, name:same+1, 'cls.predictions.decoder.weight':weights['bert.embeddings.word_embeddings.weight']+1}, folder/'model.safetensors')
+        assert not Start(folder).fills
+
+@pytest.mark.parametrize('kind', ['electra',*makers])
+@pytest.mark.parametrize('options', [dict(pair_head='together'),dict(pair_head='together', pooling='cls'),dict(pair_head='apart')], ids=str)
+def test_fine_tuned(tmp_path, kind, options):
+    "A fine-tuned model is a start: its encoder without the layer for the mean, under a type of its own, too."
+    if kind=='electra': source = save(ElectraForPreTraining(ElectraConfig(**_el)), tmp_path/kind)
+    else: source = tiny_folder(kind, tmp_path/kind)
+    rows = dict(a=docs[:40], b=docs[1:41], label=['ab'[i%2] for i in range(40)])
+    finetune(source, data=rows, text='a,b', label='label', runs=1, epochs=1, device='cpu', rivals=False, out=tmp_path/'study', **options)
+    folder = next((tmp_path/'study'/'models').iterdir())
+    start,ids = Start(folder),torch.randint(5, 300, (2,12))
+    towers = {}
+    said = said_by(lambda: towers.update(towers_of(start)))
+    found = towers['discriminator'].base_model.eval()
+    assert found.config.num_hidden_layers==2 and any('left out' in s and 'layer.2' in s for s in said)==(json.loads((folder/'config.json').read_text()).get('pooling')=='mean')
+    assert torch.allclose(found(ids)[0], load_encoder(folder).eval()(ids)[0], atol=1e-6)
+    assert not check_tower(folder.name, folder)[0]
+
+_files = {'adapter_config.json':'an adapter', 'm.onnx':'an ONNX model', 'onnx/m.onnx':'an ONNX model', 'm.gguf':'a GGUF model', 'tf_model.h5':'weights of TensorFlow',
+    'study.json':'a study', 'config.json':'a config.json without weights', 'tokenizer.json':'a tokenizer without', 'notes.md':'no weights'}
+
+@pytest.mark.parametrize('file', _files)
+def test_no_weights(tmp_path, file):
+    "What is no model is named by what it is, with what to do; and a file is no folder."
+    (tmp_path/file).parent.mkdir(exist_ok=True)
+    (tmp_path/file).write_text('{"model_type": "bert"}')
+    for call in (Start,verify):
+        with pytest.raises(ValueError, match=f'holds {_files[file]}'): call(tmp_path)
+        with pytest.raises(ValueError, match='is a file: pass the folder'): call(tmp_path/file)
+
+@pytest.mark.parametrize('kind', ['gpt2','t5','deberta-v2','nomic_bert','mobilebert','convbert',None])
+def test_other_kinds(tmp_path, kind):
+    "A model that is no such encoder is refused alike by both."
+    (tmp_path/'config.json').write_text(json.dumps(dict(model_type=kind)))
+    for call in (Start,verify):
+        with pytest.raises(ValueError, match=f"a model of type '{kind}' cannot go on with replaced-token detection: choose an encoder of type"): call(tmp_path)
+
+def test_rate(bert, tmp_path, capsys):
+    "The rate is the size's or less, by the width; log, plan, card and recipe say the same."
+    wide = BertForMaskedLM(BertConfig(vocab_size=300, intermediate_size=50, **{**_shape, 'hidden_size':128}))
+    for folder,lr in ((bert,'0.002'),(save(wide, tmp_path/'wide'),'0.001')):
+        out = tmp_path/f'run-{lr}'
+        assert plan(corpus=docs, start=folder, steps=12, device='cpu').table['begins with']==f'{folder.name}, learning rate {lr}'
+        pretrain(**usual, start=folder, out=out)
+        assert capsys.readouterr().out.count(f'start: a learning rate of {lr}, ')==2
+        recipe = json.loads((out/'recipe.json').read_text())['recipe']
+        assert [recipe['lr'],recipe['warmup']]==[float(lr),.06] and f'weights of *{folder.name}*' in model_card(out)
+    options = dict(lr=1e-4)
+    assert not any('learning rate' in s for s in said_by(lambda: Start(bert).options('tiny', options, options)))
+
+def test_initial_values_of_modern(tmp_path):
+    "A family with initial values of its own refuses others, with and without a start."
+    start = Start(tiny_folder('modern', tmp_path/'modern'))
+    assert start.options('tiny', {}, {})['init']=='local' and make_recipe('small', family='modern').model.init=='paper'
+    for size,init in (('tiny','paper'),('tiny','normal'),('small','local'),('small','normal')):
+        given = dict(init=init)
+        for options in (dict(given, family='modern'),start.options(size, given, given)):
+            with pytest.raises(ValueError, match=f"init='{init}' would have no effect: in the family 'modern'"): make_recipe(size, **options)
+
+def test_general_table(tmp_path):
+    "General text may be a data frame, as any corpus, and a generator, which is read once."
+    for i,general in enumerate((pd.DataFrame(dict(text=docs[:60])),(d for d in docs[:60]))):
+        learn = pretrain(**dict(usual, general=general), out=tmp_path/str(i))
+        assert learn.evaluation['general_disc_loss']>0
 
 @pytest.fixture(scope='session')
 def minilm(tmp_path_factory):

@@ -130,6 +130,9 @@ def test_no_sign_becomes_unknown(sign, tmp_path, capsys):
         assert 'add_words: 1 left out, since a sign beside them would become [UNK]: km\n' in capsys.readouterr().out
     with pytest.raises(ValueError, match='no word is left'): GrownStart(tmp_path, add_words=['km']).own_tokenizer(corpus=get_corpus(texts))
     assert len(GrownStart(tmp_path, add_words=['km']).own_tokenizer(corpus=get_corpus(['the km, km']*3)))==len(tok)+1
+    for add_words in (['km','kmh'],1): # nor in the general text
+        grown = GrownStart(tmp_path, add_words=add_words).own_tokenizer(corpus=get_corpus(['the km kmh, km, kmh']*3), general=texts)
+        assert grown.tokenize(texts[0])[:5]==['the','k','##m',f'##{sign}','kmh'] and len(grown)==len(tok)+1
 
 def test_saved_tokenizer(bert, tmp_path):
     "Plain transformers gives equal ids, with 2,000 words too."

@@ -42,6 +42,7 @@ class Family:
     without:tuple=() # (setting of fine-tuning, value) that its classes in transformers cannot express
     dropouts:tuple=('hidden_dropout_prob','attention_probs_dropout_prob') # in its configuration: of hidden states, of attention
     head_weights:dict=field(default_factory=dict) # 'mlm' or 'rtd' -> with what the names of such a head's weights begin
+    own_init:bool=False # it has initial values of its own, whatever `ModelConfig.init` says
     unused:tuple=() # names in an encoder's file, or their beginnings, that are left out where its model has no place for them
 
     @property

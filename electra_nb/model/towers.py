@@ -29,7 +29,7 @@ class ModelConfig(Settings):
     attention_dropout:float=0.1 # on attention weights (Table 6)
     generator_dropout:float=None # both, in the generator (0: METRO, Bajaj et al. 2022); None: as in the discriminator (original code)
     tie:str='embeddings' # what the towers share: 'embeddings' (paper), 'disentangled' (lab.objectives.disentangled), 'all' (one encoder), or 'none'
-    init:str='paper' # initial values (`model.init`): 'paper' (original code), 'normal' (without its Glorot layers), 'local' (tiny models); the family 'modern' has its own
+    init:str='paper' # initial values (`model.init`): 'paper' (original code), 'normal' (without its Glorot layers), 'local' (tiny models); the family 'modern' has its own and refuses others
     hidden_act:str=None # activation of the feed-forward layers, by its name in transformers; None: 'gelu' (original code)
     layer_norm_eps:float=None # ε of the layer norms; None: 1e-12 (original code)
     family:str='electra' # kind of both encoders: a key of `model.families.families`

@@ -125,4 +125,4 @@ _heads = dict(mlm=ModernBertForMaskedLM, rtd=ModernBertForTokenClassification, c
     tag=ModernBertForTokenClassification, answer=ModernBertForQuestionAnswering)
 modern = Family(ModernBertModel, _heads, modern_config, modern_configs, modern_n_weights, initialize_modern, tie_towers, modern_blocks, encode, # chkstyle: ignore (a table)
     mlm_head, rtd_head, dense_head=modern_head, dropouts=('mlp_dropout','attention_dropout'),
-    head_weights=dict(mlm='decoder.', rtd='classifier.'))
+    head_weights=dict(mlm='decoder.', rtd='classifier.'), own_init=True)

@@ -149,10 +149,11 @@ def plan(
     device = pick_device(device, recipe.train.precision)
     found = get_corpus(corpus, text_column, whole_files)
     if duplicates is not None: found = addition('duplicates')(found, duplicates)
-    if start: tokenizer = start.own_tokenizer(tokenizer, found)
+    if start: tokenizer = start.own_tokenizer(tokenizer, found, None)
     with tempfile.TemporaryDirectory() as tmp: est = look_ahead(size, recipe, found, tokenizer, device, options, tmp)[0]
-    words = start and start.identity.get('words')
-    return replace(est, table={**est.table, 'new words':words}) if words else est
+    if not start: return est
+    more = {'begins with':f"{start.identity['name']}, learning rate {recipe.optim.lr:.3g}", 'new words':start.identity.get('words')}
+    return replace(est, table={**est.table, **{k:v for k,v in more.items() if v}})
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #9864f3e5
 def dry_run_of(

@@ -11,8 +11,9 @@ import copy, regex, torch
 from collections import Counter, namedtuple
 from ...core.files import hash_texts
 from ...core.messages import logger
+from .general import general_sample
 from .weights import Begun, Start, open_start
-from ...text.corpus import Corpus
+from ...text.corpus import Corpus, get_corpus
 from ...text.lines import read_lines
 from ...text.tokenizer import even_sample, line_encoder, load_tokenizer
 from pathlib import Path
@@ -93,10 +94,11 @@ def best_words(
     tok:PreTrainedTokenizerFast,
     texts:list, # strings
     n=True, # how many; True: as many as are worth it
+    other:list=[], # more texts in which no sign may become unknown
 ) -> list: # words, the most saving first
     "The words that save most tokens."
     often,least,most = (min_count,min_saved*_n_tokens(tok, texts),int(max_share*len(tok))) if n is True else (2,0,n)
-    found = known_beside(tok, [c.word for c in candidates(tok, texts) if c.count>=often and c.saved>=least], texts)[:most]
+    found = known_beside(tok, [c.word for c in candidates(tok, texts) if c.count>=often and c.saved>=least], texts+other)[:most]
     if len(found)>=n: return found
     raise ValueError(f"add_words={n}: the corpus has {len(found)} words that occur {often} times and save tokens: pass a smaller number "
         "or a list, or leave add_words= out")
@@ -161,6 +163,7 @@ class GrownStart(Start):
     def own_tokenizer(self,
         asked=None, # as `tokenizer` of `pretrain`
         corpus:Corpus=(), # from which words are chosen, or in which they are counted
+        general=False, # as in `pretrain`: text in which no sign may become unknown, either
     ) -> PreTrainedTokenizerFast:
         "The tokenizer of the start, with the new words."
         source = super().own_tokenizer(asked)
@@ -168,7 +171,9 @@ class GrownStart(Start):
         texts,says = even_sample(corpus, 3_000_000),(f"add_words= needs a WordPiece vocabulary: in that of start={self.towers.name!r} blanks are parts "
             "of the pieces, so an added word would change the tokens beside it. Leave add_words= out")
         if not keeps_neighbours(tok): raise ValueError(says)
-        words = best_words(tok, texts, self.asked) if isinstance(self.asked, int) else known_beside(tok, check_words(tok, self.asked), texts)
+        other = [] if general is False else general_sample(get_corpus(general))
+        if isinstance(self.asked, int): words = best_words(tok, texts, self.asked, other)
+        else: words = known_beside(tok, check_words(tok, self.asked), texts+other)
         if not words: raise ValueError("add_words: no word is left that could get a token: pass others, or leave add_words= out")
         if not keeps_neighbours(tok, words): raise ValueError(says)
         grown,self.n_old,self.added = grow_tokenizer(tok, words),len(tok),line_encoder(tok)(words)
@@ -177,10 +182,10 @@ class GrownStart(Start):
         logger.info(f"add_words: {self.identity['words']}; {', '.join(words[:5])}{', …' if words[5:] else ''}")
         return grown
 
-    def weights(self):
+    def weights(self, quiet=True):
         "The weights of its folders, with rows for the new words."
         def grown(w): return torch.cat([w[:self.n_old],new_rows(w, self.added)])
-        return [{k:grown(v) if k in self.layout.tables else v for k,v in w.items()} for w in super().weights()]
+        return [{k:grown(v) if k in self.layout.tables else v for k,v in w.items()} for w in super().weights(quiet)]
 
 # %% ../../../nbs/lab/start/04_new_words.ipynb #51dbc3be
 def open_words(

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from ...core.files import file_hash, hash_texts, read_json
 from ...core.messages import logger
 from ...core.settings import settings
-from .layouts import kept_family, modules_of, repeat_rows, shape_of, start_config, start_weights, weights_file
+from .layouts import encoder_kind, kept_family, modules_of, repeat_rows, shape_of, start_config, start_weights, weights_file, what_instead
 from ...model.families import family_of
-from ...model.hf import config_values, folder_state, load_folder_state
+from ...model.hf import folder_state, load_folder_state
 from ...recipe import recipes, with_objective
 from ...text.tokenizer import load_tokenizer
 from ...training.checkpoints import newest_checkpoint
@@ -35,6 +35,7 @@ def fetch(
     name:str, # on the hub, as user/name
 ) -> Path: # a folder
     "A model of the hub, from the cache of this machine or from there: settings, weights and vocabulary, no code."
+    if Path(name).expanduser().is_file(): raise ValueError(f"start={name!r} is a file: pass the folder that it is in")
     nowhere = f"start={name!r}: no such folder"
     if not re.fullmatch(r'[\w-][\w.-]*(/[\w.-]+)?', name): raise FileNotFoundError(f"{nowhere}, and no name on the hub")
     try:
@@ -77,8 +78,7 @@ def _in_run(path, name, as_encoder):
         found = [p/n for n in ('discriminator','encoder','generator') if p and (p/n/'config.json').is_file()]
         generator = found[1] if found[1:] and found[0].name=='discriminator' else None
         if found and found[0].name!='generator': return _taken(found[0], generator, name, as_encoder)
-    raise ValueError(f"start={str(path)!r} holds no weights to go on from: a folder with config.json and model.safetensors is needed, or a run "
-        "folder with towers or checkpoints")
+    raise ValueError(f"start={str(path)!r} holds {what_instead(path)}")
 
 # %% ../../../nbs/lab/start/02_weights.ipynb #9d97ae46
 def find_towers(
@@ -92,7 +92,7 @@ def find_towers(
     if converted: return _in_run(converted, name if path.is_dir() else path.name, as_encoder)
     if not path.is_dir(): path = fetch(str(source))
     if not (path/'config.json').is_file(): return _in_run(path, name, as_encoder)
-    own = config_values(path).get('model_type')=='electra'
+    own = encoder_kind(path)=='electra'
     if not (own or re.search('generator|discriminator', path.name)): return Towers(path, None, name) # nothing to look for beside it
     heads = _heads(path)
     if heads['rtd'] or not heads['mlm']: return _taken(path, _beside(path, source, 'discriminator', 'generator'), name, as_encoder)
@@ -133,7 +133,6 @@ class Start:
 
     def read(self,
         family:str=None, # that a BERT keeps; None: it becomes an ELECTRA
-        quiet:bool=False, # about what was said already
     ) -> None:
         "Read and check the folders."
         self.family,(cfgs,layouts) = family,zip(*(start_config(f, family) for f in self.folders))
@@ -142,11 +141,11 @@ class Start:
         for k in ('family','hidden_act','layer_norm_eps'): # that a recipe has once
             if shapes[0][k]!=shapes[-1][k]: raise ValueError(f"start={self.towers.name!r}: {k} is {shapes[0][k]!r}, but {shapes[-1][k]!r} in its "
                 f"generator, and a run has one for both: {_alone}")
-        weights = [start_weights(f, family, quiet) for f in self.folders]
+        weights = [start_weights(f, family, quiet=True) for f in self.folders]
         self.tables = [w[self.layout.words] for w in weights]
         self.fills = any(k.startswith(family_of(self.cfg).head_weights['mlm']) for w in weights for k in w) # has it a head that fills gaps?
 
-    def weights(self): return [start_weights(f, self.family, quiet=True) for f in self.folders] # of the encoder, of a generator
+    def weights(self, quiet=True): return [start_weights(f, self.family, quiet) for f in self.folders] # of the encoder, of a generator
 
     @property
     def tie(self): # what the towers share
@@ -175,18 +174,19 @@ def options(self:Start,
 ) -> dict: # settings by name
     "The settings of a run that begins with these weights; what contradicts them is refused."
     if size not in recipes: return options # `make_recipe` has the words for it
-    if options.get('family')=='bert' and {config_values(f)['model_type'] for f in self.folders}=={'bert'}: self.read(self.family or 'bert', quiet=True)
+    if options.get('family')=='bert' and {*map(encoder_kind, self.folders)}=={'bert'}: self.read(self.family or 'bert')
     known = settings(with_objective(recipes[size], options.get('objective') or recipes[size].objective_name))
     if known['family'] not in ('electra',self.layout.family):
         raise ValueError(f"size={size!r} has towers of the family {known['family']!r}, and start={self.towers.name!r} makes some of "
             f"{self.layout.family!r}: choose another size")
     generator,suggested = self.generator_settings(known, given)
     fixed,max_len = {**shape_of(self.cfg, self.layout), **generator},given.get('max_len') or known['max_len']
-    suggested |= dict(init='paper', tie=self.tie, max_positions=max(self.cfg.max_position_embeddings, max_len))
+    suggested |= dict(init=known['init'] if family_of(self.cfg).own_init else 'paper', tie=self.tie, max_positions=max(self.cfg.max_position_embeddings, max_len))
     if options is given: suggested |= dict(warmup=.06, generator_lr=None, lr=min(known['lr'], .128/self.cfg.hidden_size))
     given = {k:v for k,v in given.items() if v is not None}
     for k in fixed.keys() & given.keys():
         if given[k]!=fixed[k]: raise ValueError(f"{k}={given[k]!r} contradicts start={self.towers.name!r}, where it is {fixed[k]!r}: leave it out")
+    if 'lr' in suggested.keys()-given.keys(): logger.info(f"start: a learning rate of {suggested['lr']:.3g}, from the size and the width; lr= changes it")
     return {**options, **{k:v for k,v in {**suggested, **given, **fixed}.items() if k in known or k in given}}
 
 # %% ../../../nbs/lab/start/02_weights.ipynb #3ca2efb5
@@ -195,7 +195,8 @@ def _has_tokenizer(folder): return any((folder/f).is_file() for f in ('tokenizer
 @patch
 def own_tokenizer(self:Start,
     asked=None, # as `tokenizer` of `pretrain`
-    corpus=None, # only new words depend on it (`lab.start.new_words`)
+    corpus=None, # only new words depend on it, and on the next (`lab.start.new_words`)
+    general=None, # as in `pretrain`
 ): # the same, or the folder of the start
     "The tokenizer whose ids the weights know; another one is refused."
     name,n,do = f'start={self.towers.name!r}',len(self.tables[0]),_alone if asked is None else 'leave tokenizer= out'
@@ -236,7 +237,7 @@ def fill(self:Start,
     tok, # its tokenizer
 ) -> None:
     "Put the weights into towers with initial values, and say what was missing or left over."
-    enc,*gen = self.weights()
+    enc,*gen = self.weights(quiet=False)
     cfg,used,last = self.cfg,set(),[*towers][-1]
     whose = 'its generator' if gen else f'a generator of {next(iter(towers.values())).config.num_hidden_layers}'
     logger.info(f"start: {self.towers.name}: {cfg.num_hidden_layers} layers of {cfg.hidden_size} units{f'; {whose}' if len(towers)>1 else ''}")
@@ -265,7 +266,7 @@ class Begun:
     @property
     def identity(self): return self.info['start']
     def options(self, size, options, given): return {**self.info['recipe'], **options}
-    def own_tokenizer(self, asked=None, corpus=None): return str(self.out/'tokenizer') if asked is None else asked
+    def own_tokenizer(self, asked=None, corpus=None, general=None): return str(self.out/'tokenizer') if asked is None else asked
     def fill(self, towers, tok):
         raise FileNotFoundError(f"the weights of start={self.identity['name']!r} are needed, since {self.out} has no checkpoint yet: put them back")
 
