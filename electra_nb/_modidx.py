@@ -2499,8 +2499,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                     'electra_nb/lab/stream/parts.py'),
                                              'electra_nb.lab.stream.parts._read_all': ( 'lab/stream/parts.html#_read_all',
                                                                                         'electra_nb/lab/stream/parts.py'),
-                                             'electra_nb.lab.stream.parts._uses': ( 'lab/stream/parts.html#_uses',
-                                                                                    'electra_nb/lab/stream/parts.py'),
                                              'electra_nb.lab.stream.parts.address_parts': ( 'lab/stream/parts.html#address_parts',
                                                                                             'electra_nb/lab/stream/parts.py'),
                                              'electra_nb.lab.stream.parts.dataset_parts': ( 'lab/stream/parts.html#dataset_parts',
