@@ -2157,8 +2157,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                           'electra_nb/lab/speed/pools.py'),
                                             'electra_nb.lab.speed.pools._call': ( 'lab/speed/pools.html#_call',
                                                                                   'electra_nb/lab/speed/pools.py'),
-                                            'electra_nb.lab.speed.pools._end_with': ( 'lab/speed/pools.html#_end_with',
-                                                                                      'electra_nb/lab/speed/pools.py'),
                                             'electra_nb.lab.speed.pools._explain_loss': ( 'lab/speed/pools.html#_explain_loss',
                                                                                           'electra_nb/lab/speed/pools.py'),
                                             'electra_nb.lab.speed.pools._set_up': ( 'lab/speed/pools.html#_set_up',
