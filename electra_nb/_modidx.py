@@ -3244,6 +3244,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                           'electra_nb.lab.tf1.names._cut_otherwise': ( 'lab/tf1/names.html#_cut_otherwise',
                                                                                        'electra_nb/lab/tf1/names.py'),
                                           'electra_nb.lab.tf1.names._known': ('lab/tf1/names.html#_known', 'electra_nb/lab/tf1/names.py'),
+                                          'electra_nb.lab.tf1.names._read_tower': ( 'lab/tf1/names.html#_read_tower',
+                                                                                    'electra_nb/lab/tf1/names.py'),
                                           'electra_nb.lab.tf1.names._tensor': ('lab/tf1/names.html#_tensor', 'electra_nb/lab/tf1/names.py'),
                                           'electra_nb.lab.tf1.names.find_scopes': ( 'lab/tf1/names.html#find_scopes',
                                                                                     'electra_nb/lab/tf1/names.py'),
