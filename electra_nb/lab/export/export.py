@@ -128,9 +128,9 @@ def _hub(run, out, **options):
     said = f"{'sent' if d.url else 'would send'} {len(d.files)} files: {', '.join(map(str, d.files))}; {len(d.left)} others, such as checkpoints, stay here"
     return d,said,f"AutoModel.from_pretrained('{out}'{inside})"
 
+# %% ../../../nbs/lab/export/04_export.ipynb #982a46ff
 whats = {'onnx':_onnx, 'sentence-transformers':_vectors, 'page':_page, 'hub':_hub}
 
-# %% ../../../nbs/lab/export/04_export.ipynb #982a46ff
 def export(
     run:str='last', # run folder, study of one task, or Hugging Face folder; for a page several, with commas between; 'last': the newest run in runs/
     what:str='onnx', # 'onnx', 'sentence-transformers', 'page' (words light up in a browser) or 'hub'

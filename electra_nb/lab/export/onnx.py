@@ -37,7 +37,6 @@ def needs(
         raise ValueError(f"this export needs {' and '.join(missing)}: pip install {' '.join(m.replace('_', '-') for m in missing)}")
 
 # %% ../../../nbs/lab/export/01_onnx.ipynb #aa5cd887
-fields = dict(answer=('start_logits','end_logits'), encoder=('last_hidden_state',)) # what else than logits a class gives
 def folder_use(
     folder:Path, # Hugging Face folder
 ) -> str: # key of `Family.heads`, or 'encoder'
@@ -57,6 +56,7 @@ def trained_len(
     return stored_recipe(read_run_info(run)).packing.max_len if (run/'recipe.json').is_file() else math.inf
 
 # %% ../../../nbs/lab/export/01_onnx.ipynb #12f2ba81
+fields = dict(answer=('start_logits','end_logits'), encoder=('last_hidden_state',)) # what else than logits a class gives
 Opened = namedtuple('Opened', 'model tok use fields max_len') # in evaluation mode, its tokenizer, what its head is for, names of what it gives, ids that it reads
 
 def open_model(
@@ -107,6 +107,7 @@ def bare(model) -> None: # ONNX model, is changed
         part.doc_string = ''
     del model.graph.value_info[:]
 
+# %% ../../../nbs/lab/export/01_onnx.ipynb #c0b2c777
 def write_onnx(
     opened:Opened,
     path:Path, # .onnx file
@@ -188,6 +189,7 @@ def here(
         out += [x[r] if whole else x[r][m.bool()] for x in found for r,m in enumerate(batch['attention_mask'])]
     return [o.numpy() for o in out]
 
+# %% ../../../nbs/lab/export/01_onnx.ipynb #157fbb64
 elsewhere = """
 import json, sys, numpy as np, onnxruntime
 from tokenizers import Tokenizer
@@ -226,6 +228,7 @@ def largest_gap(a:list, b:list) -> float: # arrays, arrays of the same shapes ->
     if [x.shape for x in a]!=[x.shape for x in b]: return float('inf')
     return max(float(abs(x-y).max()) for x,y in zip(a, b))/max(1., max(float(abs(x).max()) for x in a))
 
+# %% ../../../nbs/lab/export/01_onnx.ipynb #d2def707
 def probabilities(x:np.ndarray, use:str) -> np.ndarray:
     "What numbers of a head mean."
     if use=='rtd': return torch.tensor(x).sigmoid().numpy()

@@ -25,6 +25,7 @@ tokenizers = Package('@huggingface/tokenizers', '0.2.0', 'LidMHe1FpcSYH4vcSjXood
     ('dist/tokenizers.min.mjs','LICENSE'))
 packages = onnxruntime,tokenizers
 
+# %% ../../../nbs/lab/export/03_page.ipynb #e0df8d70
 def npm_pack(
     package:Package,
     folder:Path, # gets the archive
@@ -49,6 +50,7 @@ def unpack(
     with tarfile.open(archive) as tar:
         for name in package.files: (folder/name.split('/')[-1]).write_bytes(tar.extractfile(f'package/{name}').read())
 
+# %% ../../../nbs/lab/export/03_page.ipynb #5263f52e
 def runtime_folder(
     packages:tuple=packages, # of `Package`
 ) -> Path: # kept in the cache
@@ -90,6 +92,7 @@ def node_scores(
     if done.returncode: raise RuntimeError(f"the model does not run in JavaScript: {done.stderr.strip()[-600:]}")
     return json.loads(done.stdout)
 
+# %% ../../../nbs/lab/export/03_page.ipynb #a2e7c071
 def score_gap(a:list, b:list) -> float: # lists of numbers, one a text -> infinite if they have other words
     "The largest difference of two scores of the same texts."
     if [*map(len, a)]!=[*map(len, b)]: return float('inf')
@@ -107,6 +110,7 @@ def swapped_examples(
     found = sorted(score_texts(scorer, some), key=lambda t: -max((w.error_prob for w in t.words), default=0.))
     return [t.text for t in found[:n]]
 
+# %% ../../../nbs/lab/export/03_page.ipynb #76634705
 PageModel = namedtuple('PageModel', 'name gap int8_gap n_texts bytes') # largest differences from `score` in Node, with 32 and with 8 bits; bytes of the 8-bit file
 PageFolder = namedtuple('PageFolder', 'folder models')
 
@@ -144,6 +148,7 @@ def page_shell(folder:Path) -> None: # gets the files
     shutil.copytree(runtime_folder(), folder/'runtime', ignore=shutil.ignore_patterns('manifest.json'))
     for name,path in {'score.mjs':'runtime/score.mjs', 'index.html':'index.html'}.items(): (folder/path).write_bytes((parts/name).read_bytes())
 
+# %% ../../../nbs/lab/export/03_page.ipynb #bee81427
 def to_page(
     sources:dict, # name that readers see -> run folder, or folder of a discriminator
     out:str, # folder that appears

@@ -48,6 +48,7 @@ def pooled_vectors(
         out['cls'].append(h[:,0])
     return {k:torch.cat(v).numpy() for k,v in out.items()}
 
+# %% ../../../nbs/lab/export/02_vectors.ipynb #98f226b9
 def layer_vectors(
     encoder:PreTrainedModel,
     *args, # of `pooled_vectors`, after the encoder
@@ -71,6 +72,7 @@ def counted_vectors(texts:list) -> np.ndarray: # strings -> (texts, words)
     from sklearn.feature_extraction.text import TfidfVectorizer
     return TfidfVectorizer(sublinear_tf=True, token_pattern=r'\w+').fit_transform(texts).toarray()
 
+# %% ../../../nbs/lab/export/02_vectors.ipynb #7a52f081
 Choice = namedtuple('Choice', 'layers pooling score words_score chance n_pairs table') # mean reciprocal ranks on the pairs that did not choose; `table`: of those that did, by (layers, pooling)
 def choose_vectors(
     vectors:dict, # from `layer_vectors`, of texts of which each second one follows the one before it

@@ -25,11 +25,13 @@ class PlainAlbert(AlbertModel):
     "ALBERT's encoder without the pooler."
     def __init__(self, config:AlbertConfig): super().__init__(config, add_pooling_layer=False)
 
+# %% ../../../nbs/lab/families/02_albert.ipynb #01d67236
 def albert_n_weights(cfg:AlbertConfig) -> int:
     "About how many weights an encoder has."
     h,e = cfg.hidden_size,cfg.embedding_size
     return e*(cfg.vocab_size+cfg.max_position_embeddings+h)+4*h*h+2*h*cfg.intermediate_size
 
+# %% ../../../nbs/lab/families/02_albert.ipynb #f4729016
 def the_layer(albert:nn.Module) -> nn.Module: return albert.encoder.albert_layer_groups[0].albert_layers[0] # shared by all layers
 
 # %% ../../../nbs/lab/families/02_albert.ipynb #dfd0edca

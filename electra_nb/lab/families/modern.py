@@ -28,6 +28,7 @@ def _modern(bert, eps):
     return ModernBertConfig(num_labels=1, mlp_dropout=drop, embedding_dropout=drop, norm_eps=eps or 1e-5,
         attention_dropout=bert.attention_probs_dropout_prob, hidden_activation=bert.hidden_act, **{k:getattr(bert, k) for k in _same}, **_no_ids)
 
+# %% ../../../nbs/lab/families/03_modern.ipynb #51078054
 def modern_configs(
     cfg:ModelConfig,
     vocab_size:int=30522, # rows of the embedding table
@@ -59,6 +60,7 @@ def _base(values, kind, source):
     if type(base) not in (int,float) or not 1<base<1e9: raise ValueError(f"{source}: {name}={base!r} must be a number from 1 to 1,000,000,000")
     return dict(rope_type='default', rope_theta=float(base))
 
+# %% ../../../nbs/lab/families/03_modern.ipynb #4e9c5355
 def modern_config(
     values:dict, # content of a config.json
     source:str, # for messages

@@ -34,6 +34,7 @@ def is_layer_matrix(p:torch.nn.Parameter) -> bool:
     "Whether Muon changes a parameter: a matrix, but no table and no head."
     return p.ndim==2 and not getattr(p, 'is_table', False) and 8*min(p.shape)>=max(p.shape)
 
+# %% ../../../nbs/lab/families/04_optimizers.ipynb #8f5e360a
 class Muon(ElectraAdam):
     "PyTorch's Muon for the matrices of the layers, Adam for all else."
     def __init__(self, params, **settings):

@@ -18,6 +18,7 @@ def dropped_levels(
     "How many of the 65,536 values of 16 bits mean *drop*."
     return min(round(p*65536), 65535)
 
+# %% ../../../nbs/lab/speed/02_dropout.ipynb #fb2efa08
 def kept_scale(
     levels:int, # from `dropped_levels`
 ) -> float:
@@ -33,6 +34,7 @@ def random_bits(
     words = torch.empty(-(-n//4), dtype=torch.int64).random_(-2**63, None)
     return words.view(torch.int16)[:n].view(shape)
 
+# %% ../../../nbs/lab/speed/02_dropout.ipynb #c8f5e298
 def keep_mask(
     bits:Tensor, # int16, from `random_bits`
     levels:int, # from `dropped_levels`
@@ -64,6 +66,7 @@ def draws_cheaply(
     "Whether this page's dropout is used: in training, for float32 on a CPU."
     return dropout.training and 0<dropout.p<1 and x.device.type=='cpu' and x.dtype==torch.float32
 
+# %% ../../../nbs/lab/speed/02_dropout.ipynb #981f1af7
 def add_dropped(
     x:Tensor, # (..., d)
     h:Tensor, # (..., d) residual

@@ -37,13 +37,12 @@ def _set_up(n_threads, tables):
     torch.set_num_threads(n_threads)
 
 # %% ../../../nbs/lab/speed/07_pools.ipynb #d1a68511
-def _end_with(parent):
-    while os.getppid()==parent: time.sleep(.5)
-    os._exit(1)
-
 def _start_process(parent, n_threads, tables):
+    def end_with_it():
+        while os.getppid()==parent: time.sleep(.5)
+        os._exit(1)
     _set_up(n_threads, tables)
-    Thread(target=_end_with, args=(parent,), daemon=True).start()
+    Thread(target=end_with_it, daemon=True).start()
 
 # %% ../../../nbs/lab/speed/07_pools.ipynb #31f03dd4
 _no_worker = ("a process that was doing a job has ended before it was done. The system may have stopped it for lack of memory: then pass "
@@ -79,6 +78,7 @@ def _call(n_threads, tables, f, *args):
     _set_up(n_threads, tables)
     return f(*args)
 
+# %% ../../../nbs/lab/speed/07_pools.ipynb #3e553716
 class RayCluster:
     "Processes of a Ray cluster that do jobs."
     def __init__(self,

@@ -38,6 +38,7 @@ def started_together() -> bool:
     "Has torchrun started this process and others?"
     return dist.is_available() and dist.is_torchelastic_launched() and int(os.environ.get('WORLD_SIZE', 1))>1
 
+# %% ../../../nbs/lab/speed/05_processes.ipynb #6bd9f246
 def asked_processes() -> int: # 0: it was not used; 1: the number is not in its command
     "How many processes `accelerate launch --cpu` was asked for. It starts one, whatever the number."
     if not {'ACCELERATE_USE_CPU','MASTER_ADDR'}<=os.environ.keys() or 'WORLD_SIZE' in os.environ: return 0
@@ -57,6 +58,7 @@ def _meet():
     exchange() # all have joined: none that leaves at once leaves another one in the middle of it
     dog.leave()
 
+# %% ../../../nbs/lab/speed/05_processes.ipynb #4afd8597
 def _start_all(n):
     command = 'torch.distributed.run','--standalone','--nproc-per-node',str(n)
     if n==1: return logger.warning(f'accelerate launch --cpu has started one process alone: for several, python -m {" ".join(command[:-1])} 2 …')
@@ -64,6 +66,7 @@ def _start_all(n):
     sys.stdout.flush()
     os.execv(sys.executable, [sys.executable,'-m',*command,*sys.orig_argv[1:]])
 
+# %% ../../../nbs/lab/speed/05_processes.ipynb #f33a3324
 def join_processes() -> None:
     "Join the other processes, if torchrun has started several."
     if n := asked_processes(): _start_all(n)
@@ -183,6 +186,7 @@ def draw(self:SharedRows, f, shape, device) -> Tensor:
     try: return f((n*bs,*others), device=device)[rank*bs:(rank+1)*bs]
     finally: self.drawn = self.generators(own)
 
+# %% ../../../nbs/lab/speed/05_processes.ipynb #5cf49cf8
 @patch
 def mean(self:SharedRows, x:Tensor) -> Tensor:
     "The mean of a number over the processes."
@@ -198,6 +202,7 @@ def _mark(p):
     if p.is_cuda: return p.double().abs().sum().item()
     return float(xxh3_64_intdigest(p.numpy().tobytes())>>11) # 53 bits, as in a float
 
+# %% ../../../nbs/lab/speed/05_processes.ipynb #52bafef8
 def compare_weights(model:nn.Module) -> None:
     "Refuse to go on when the weights of the processes, or what they will draw, are no longer equal."
     tensors = {**{k:p.detach() for k,p in model.named_parameters()}, 'random numbers':torch.get_rng_state()}
@@ -338,6 +343,17 @@ class SeveralProcesses(OneProcess):
         finally: torch.set_num_threads(before)
         return run.learn
 
+# %% ../../../nbs/lab/speed/05_processes.ipynb #9b2a3a59
+@patch
+def end(self:SeveralProcesses, code:int, said:str='') -> None:
+    "Let the other processes know how this one ends."
+    within,dog = self.updates and self.updates.inside,self.watchdog
+    self.updates = None
+    if self.first and not within:
+        with suppress(RuntimeError): exchange(code=code)
+    elif dog and (said or within): dog.tell(f'process {rank_and_world_size()[0]} has ended ({said or code})')
+    if dog: dog.leave()
+
 # %% ../../../nbs/lab/speed/05_processes.ipynb #4a1156fb
 @contextmanager
 def _end_together(engine):
@@ -360,16 +376,5 @@ def _end_together(engine):
         raise
     finally: engine.end(code, said)
 
-# %% ../../../nbs/lab/speed/05_processes.ipynb #6ad51f4e
 @patch
 def main_process(self:SeveralProcesses): return nullcontext() if rank_and_world_size()[1]==1 else _end_together(self)
-
-@patch
-def end(self:SeveralProcesses, code:int, said:str='') -> None:
-    "Let the other processes know how this one ends."
-    within,dog = self.updates and self.updates.inside,self.watchdog
-    self.updates = None
-    if self.first and not within:
-        with suppress(RuntimeError): exchange(code=code)
-    elif dog and (said or within): dog.tell(f'process {rank_and_world_size()[0]} has ended ({said or code})')
-    if dog: dog.leave()

@@ -29,6 +29,7 @@ from tqdm import tqdm
 # %% ../../../nbs/lab/stream/04_pack.ipynb #3d84bee7
 def _entry(path): return dict(name=path.name, sha256=file_hash(path/'manifest.json'), report=read_header(path)['report'])
 
+# %% ../../../nbs/lab/stream/04_pack.ipynb #22953593
 def _at_address(i, home, pack, key):
     "Pack a part here, and copy its shards to where they belong."
     from fsspec.core import url_to_fs
@@ -43,6 +44,7 @@ def _at_address(i, home, pack, key):
     fs.pipe(note, json.dumps(found).encode())
     return found
 
+# %% ../../../nbs/lab/stream/04_pack.ipynb #cfa9530b
 def pack_numbered(
     numbered:tuple, # number of a part, `Corpus`
     home:str, # folder of all shards, or its address
@@ -107,7 +109,6 @@ def pack(
     return out
 
 # %% ../../../nbs/lab/stream/04_pack.ipynb #cb870504
-def _unknown(name): make_recipe('tiny', **{name:None})
-
-cli = Command('electra_pack', pack, 'a text is given with --corpus, a folder with --out', _unknown, recipe_docs, group_titles)
+cli = Command('electra_pack', pack, 'a text is given with --corpus, a folder with --out', lambda name: make_recipe('tiny', **{name:None}),
+    recipe_docs, group_titles)
 if __name__=='__main__' and __spec__: cli() # python -m

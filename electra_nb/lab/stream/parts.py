@@ -20,15 +20,17 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
 # %% ../../../nbs/lab/stream/01_parts.ipynb #37b5f81f
-part_bytes = 2**24 # of files that make a part, at least; the last part may have less
-
 def _read_all(reads): return chain.from_iterable(read() for read in reads)
-def _uses(names): return frozenset('text_column' if file_kind(Path(n)) in record_kinds else 'whole_files' for n in names)
-def _part(names, sizes, reads):
+def _part(files):
+    "Files as one `Corpus`."
+    names,sizes,reads = zip(*files)
     fingerprint = hash_texts(f'{n} {s}' for n,s in zip(names, sizes))
-    return Documents(names[0], partial(_read_all, reads), fingerprint, uses=_uses(names))
+    uses = frozenset('text_column' if file_kind(Path(n)) in record_kinds else 'whole_files' for n in names)
+    return Documents(names[0], partial(_read_all, reads), fingerprint, uses=uses)
 
 # %% ../../../nbs/lab/stream/01_parts.ipynb #e2f8bb2d
+part_bytes = 2**24 # of files that make a part, at least; the last part may have less
+
 def grouped(
     files:list, # (name, bytes, function that gives its documents)
 ) -> list: # of `Corpus`
@@ -40,13 +42,14 @@ def grouped(
             size = 0
         groups[-1].append(f)
         size += f[1]
-    return [_part(*zip(*group)) for group in groups]
+    return list(map(_part, groups))
 
 # %% ../../../nbs/lab/stream/01_parts.ipynb #d422b244
 def is_address(source) -> bool:
     "Whether a name is an address, such as `s3://bucket/texts`."
     return isinstance(source, str) and bool(re.match(r'[a-z][a-z0-9+.-]*://', source))
 
+# %% ../../../nbs/lab/stream/01_parts.ipynb #bcdf5cb9
 @contextmanager
 def local_copy(
     address:str, # of a file
@@ -59,6 +62,7 @@ def local_copy(
         fs.get_file(path, str(here))
         yield here
 
+# %% ../../../nbs/lab/stream/01_parts.ipynb #699240fa
 def _docs_from(address, text_column, whole_files):
     with local_copy(address) as here:
         try: yield from read_docs(here, text_column, whole_files)
@@ -87,6 +91,7 @@ def _column(ds, i, n, text_column, where):
     rows = ds.shard(num_shards=n, index=i) if n>1 else ds
     for k,row in enumerate(rows): yield need_text(row.get(text_column), text_column, f'{where}, part {i}, row {k}', row)
 
+# %% ../../../nbs/lab/stream/01_parts.ipynb #61e877bc
 def dataset_parts(
     ds, # `datasets.IterableDataset`
     text_column:str='text', # column of the text
@@ -103,6 +108,7 @@ def _file_parts(source, text_column, whole_files):
     if others := left_out(source): logger.info(f'{Path(source).name}: {others}')
     return grouped([(p.name,p.stat().st_size,partial(read_docs, p, text_column, whole_files)) for p in found])
 
+# %% ../../../nbs/lab/stream/01_parts.ipynb #b6340f19
 def _known(source, text_column, whole_files):
     "Name, function that gives the parts, and tokenizer of the published recipe."
     source,tokenizer = corpora.get(source, (source,None)) if isinstance(source, str) else (source,None)
@@ -119,6 +125,7 @@ def _known(source, text_column, whole_files):
         return name,lambda: dataset_parts(load_hub(path, config, streaming=True), text_column, name),tokenizer
     return name,lambda: _file_parts(source, text_column, whole_files),None
 
+# %% ../../../nbs/lab/stream/01_parts.ipynb #584d64bb
 def parts_of(
     source, # file, folder, glob, address, hub or short name, `IterableDataset`, or generator function
     text_column:str='text', # column of the text in .jsonl, .csv, .tsv, .parquet and data sets

@@ -24,8 +24,6 @@ from transformers import PreTrainedTokenizerFast
 # %% ../../../nbs/lab/stream/02_shards.ipynb #fbbd5f9f
 shard_chars = 2**24 # characters of a shard, about
 
-def _by_content(share): return lambda d: 'valid' if is_held_out(d, share) else 'train'
-
 def cut_shards(
     divided:Iterable, # (split, document or piece of one), from `sides`
     n_chars:int, # in a shard, about
@@ -43,6 +41,7 @@ def cut_shards(
 # %% ../../../nbs/lab/stream/02_shards.ipynb #2cb02227
 def shard_name(part:int, number:int) -> str: return f'{part:05}-{number:05}'
 
+# %% ../../../nbs/lab/stream/02_shards.ipynb #a9ce23b8
 def read_header(path:Path) -> dict: return json.loads((path/'header.json').read_text(encoding='utf-8'))
 
 def pack_shard(
@@ -70,7 +69,8 @@ def pack_part(
     whole:bool=True, # documents are held out as they are; False: in pieces
 ) -> Iterator[Path]: # folders of its shards, each as soon as it is there
     "Pack a part of a text, shard by shard."
-    for k,(pairs,last) in enumerate(cut_shards(sides(part, cfg.valid, whole, _by_content(cfg.valid)), shard_chars)):
+    def side(doc): return 'valid' if is_held_out(doc, cfg.valid) else 'train'
+    for k,(pairs,last) in enumerate(cut_shards(sides(part, cfg.valid, whole, side), shard_chars)):
         path = home/shard_name(i, k)
         pack_shard(path, pairs, tok, cfg, i, k, last=last, whole=whole, corpus=part.name)
         yield path
@@ -124,6 +124,8 @@ def batch(self:Shards,
 # %% ../../../nbs/lab/stream/02_shards.ipynb #f7882429
 @patch
 def in_batch(self:Shards, step:int, bs:int, seed:int=0) -> np.ndarray: return batch_rows(step, bs, len(self), seed) # as `Examples.in_batch`
+
+# %% ../../../nbs/lab/stream/02_shards.ipynb #9fc54e0e
 @patch
 def passes(self:Shards, n:int) -> float: return n/len(self)
 
@@ -131,8 +133,12 @@ def passes(self:Shards, n:int) -> float: return n/len(self)
 @patch
 def lengths(self:Shards, n:int=4096) -> np.ndarray: # as `Examples.lengths`, of the first shard
     return self.shard(self.of(0)).lengths(n)
+
+# %% ../../../nbs/lab/stream/02_shards.ipynb #6274f031
 @patch
 def unigram(self:Shards) -> torch.Tensor: # as `Examples.unigram`, of the first shard
     return self.shard(self.of(0)).unigram()
+
+# %% ../../../nbs/lab/stream/02_shards.ipynb #b3f7d1bf
 @patch(as_prop=True)
 def ids(self:Shards): return self.shard(self.of(0)).ids # of the first shard

@@ -114,6 +114,7 @@ def next(self:Stream) -> Path:
     while not is_complete(path): time.sleep(.1)
     return path
 
+# %% ../../../nbs/lab/stream/03_stream.ipynb #747f7e7e
 @patch
 def grow(self:Stream) -> None:
     "Take the next shard up."
@@ -138,6 +139,7 @@ def in_batch(self:Stream,
         rows[here] = first+permute(places[here]-first, int(self.ends[s+1]-first), (seed,epoch,s))
     return rows
 
+# %% ../../../nbs/lab/stream/03_stream.ipynb #e9f64211
 @patch
 def passes(self:Stream, n:int) -> float: # at most 1 while more text may come
     return n/len(self) if self.ended else min(1., n/len(self))

@@ -27,8 +27,10 @@ from transformers import PreTrainedModel
 @cache
 def _analyzers(): return [v.build_analyzer() for _,v in text_vectors().transformer_list]
 
+# %% ../../../nbs/lab/texts/01_counted.ipynb #868881e1
 def gram_key(block:int, gram:str) -> int: return feature_key(f'{block} {gram}')
 
+# %% ../../../nbs/lab/texts/01_counted.ipynb #595c7e03
 def text_grams(
     texts:list,
 ) -> Tensor: # (n, 3) int64: twice the number of a text, and one more for groups of letters; key; how often it occurs there
@@ -37,8 +39,6 @@ def text_grams(
     return torch.tensor(found, dtype=torch.int64).view(-1, 3)
 
 # %% ../../../nbs/lab/texts/01_counted.ipynb #7f590de4
-Counted = namedtuple('Counted', 'keys idf weights bias') # (n,) int64, ascending; (n,); (n, n_out); (n_out,)
-
 def _columns(coef, classes, n_out): # (1 or k, n) of scikit-learn -> (n_out, n)
     if n_out==1: return coef
     if len(coef)==1: coef = np.concatenate([-coef,coef])/2
@@ -47,6 +47,8 @@ def _columns(coef, classes, n_out): # (1 or k, n) of scikit-learn -> (n_out, n)
     return out
 
 # %% ../../../nbs/lab/texts/01_counted.ipynb #cd5a6d9a
+Counted = namedtuple('Counted', 'keys idf weights bias') # (n,) int64, ascending; (n,); (n, n_out); (n_out,)
+
 class _Linear:
     "tf-idf and a linear model of some rows."
     def __init__(self, texts, y, n_out, model=None):

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['kinds_of', 'Place', 'masked_crc', 'varint', 'to_varint', 'fields', 'write_block', 'read_block', 'table_bytes',
-           'table_entries', 'read_place', 'write_place', 'checkpoint_prefix', 'in_file', 'read_variables',
-           'write_variables']
+           'table_entries', 'read_place', 'write_place', 'checkpoint_prefix', 'in_file', 'write_variables',
+           'read_variables']
 
 # %% ../../../nbs/lab/tf1/01_bundle.ipynb #2aa31e72
 import google_crc32c, math, numpy as np, os, re
@@ -30,6 +30,7 @@ def varint(data:bytes, at:int=0) -> tuple: # bytes, where to begin -> the number
         if b<128: return n,at+i+1
     raise ValueError('a number is cut off')
 
+# %% ../../../nbs/lab/tf1/01_bundle.ipynb #38b5db8c
 def to_varint(n:int) -> bytes:
     "The other way."
     return bytes([n]) if n<128 else bytes([n & 127 | 128])+to_varint(n>>7)
@@ -90,6 +91,7 @@ def table_bytes(entries:list) -> bytes: # (name, value), as for `write_block`
     footer = place(len(data), empty)+place(len(data)+len(empty), index)
     return data+empty+index+footer.ljust(40, b'\0')+_known_by
 
+# %% ../../../nbs/lab/tf1/01_bundle.ipynb #dcd739b0
 def table_entries(data:bytes) -> Iterator: # of the file -> (name, value) of each entry
     "The entries of a table."
     if len(data)<48 or data[-8:]!=_known_by: raise ValueError('it is no table of a checkpoint, or its end is missing')
@@ -116,6 +118,7 @@ def read_place(value:bytes) -> Place: # from the table
     if not p.size and math.prod(n or 1 for n in shape)>2**31: raise ValueError(f'it is empty, and no array has its shape {shape}')
     return p
 
+# %% ../../../nbs/lab/tf1/01_bundle.ipynb #12858224
 def write_place(x:np.ndarray, offset:int) -> bytes: # a variable, where its bytes are
     "The value of a variable in the table."
     kind = next((k for k,t in kinds_of.items() if np.dtype(t)==x.dtype), None)
@@ -141,12 +144,14 @@ def checkpoint_prefix(source:str) -> Path: # prefix, one of the files, or a fold
     prefix = path.with_name(re.sub(ends, '', path.name))
     return prefix if Path(f'{prefix}.index').is_file() else None
 
+# %% ../../../nbs/lab/tf1/01_bundle.ipynb #c9912c0a
 @contextmanager
 def in_file(path:Path, advice:str='. Fetch or make the file again'): # both for the message
     "Say in which file something is wrong."
     try: yield
     except (ValueError,OSError) as e: raise ValueError(f"{path} cannot be read: {e}{advice}") from None
 
+# %% ../../../nbs/lab/tf1/01_bundle.ipynb #4983faca
 @contextmanager
 def _variable(name):
     "Say in which variable something is wrong."
@@ -166,20 +171,6 @@ def _places(data):
     if any(a.shard==b.shard and a.offset+a.size>b.offset for a,b in zip(order, order[1:])): raise ValueError('two variables overlap')
     return head.get(8, 1),found
 
-def read_variables(prefix:Path) -> dict: # as of `checkpoint_prefix` -> arrays by name, read-only and mapped from the file
-    "The variables of a checkpoint."
-    index,files,out = Path(f'{prefix}.index'),{},{}
-    with in_file(index): n,places = _places(index.read_bytes())
-    for name,p in places.items():
-        path = Path(f'{prefix}.data-{p.shard:05}-of-{n:05}')
-        with in_file(path):
-            if path not in files: files[path] = np.memmap(path, np.uint8, 'r') if path.stat().st_size else np.frombuffer(b'', np.uint8)
-            raw = files[path][p.offset:p.offset+p.size]
-            if len(raw)<p.size: raise ValueError(f'{name} lies beyond its {len(files[path])} bytes')
-            if masked_crc(raw)!=p.crc: raise ValueError(f'{name}, at byte {p.offset}, does not have its checksum')
-        out[name] = np.asarray(raw).view(p.kind).reshape(p.shape)
-    return out
-
 # %% ../../../nbs/lab/tf1/01_bundle.ipynb #b5e63887
 def write_variables(prefix:Path, variables:dict) -> None: # path without endings, whose folder is made; name -> array
     "Write a checkpoint of one data file, and the note that it is the newest one."
@@ -195,3 +186,18 @@ def write_variables(prefix:Path, variables:dict) -> None: # path without endings
     atomic_file(f'{prefix}.data-00000-of-00001', b''.join(x.tobytes() for x in arrays.values()))
     atomic_file(f'{prefix}.index', table_bytes(entries))
     atomic_file(prefix.parent/'checkpoint', f'model_checkpoint_path: "{prefix.name}"\nall_model_checkpoint_paths: "{prefix.name}"\n')
+
+# %% ../../../nbs/lab/tf1/01_bundle.ipynb #76ae912f
+def read_variables(prefix:Path) -> dict: # as of `checkpoint_prefix` -> arrays by name, read-only and mapped from the file
+    "The variables of a checkpoint."
+    index,files,out = Path(f'{prefix}.index'),{},{}
+    with in_file(index): n,places = _places(index.read_bytes())
+    for name,p in places.items():
+        path = Path(f'{prefix}.data-{p.shard:05}-of-{n:05}')
+        with in_file(path):
+            if path not in files: files[path] = np.memmap(path, np.uint8, 'r') if path.stat().st_size else np.frombuffer(b'', np.uint8)
+            raw = files[path][p.offset:p.offset+p.size]
+            if len(raw)<p.size: raise ValueError(f'{name} lies beyond its {len(files[path])} bytes')
+            if masked_crc(raw)!=p.crc: raise ValueError(f'{name}, at byte {p.offset}, does not have its checksum')
+        out[name] = np.asarray(raw).view(p.kind).reshape(p.shape)
+    return out

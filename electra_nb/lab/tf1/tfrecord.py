@@ -37,6 +37,7 @@ def packed_numbers(data:bytes) -> np.ndarray: # varints end to end -> (n,) int64
     if starts[-1]!=len(x) or place.max(initial=0)>8: raise ValueError('a number is cut off or too large')
     return np.add.reduceat((x & 127).astype(np.int64)<<7*place, starts[:-1]) if len(x) else np.zeros(0, np.int64)
 
+# %% ../../../nbs/lab/tf1/03_tfrecord.ipynb #03ba4c92
 def read_example(content:bytes) -> dict: # of a record -> name -> (n,) int64
     "The whole numbers of an `Example`."
     features = [dict(fields(e)) for tag,e in fields(dict(fields(content)).get(10, b'')) if tag==10]
@@ -50,6 +51,7 @@ def _pattern(path):
     "What exists is a name, also with [ or * in it; the rest is a pattern."
     return escape(str(path)) if path.exists() else f'{_pattern(path.parent)}/{path.name}'
 
+# %% ../../../nbs/lab/tf1/03_tfrecord.ipynb #0f866a47
 def tfrecord_rows(
     source:str, # file, folder, or pattern such as `pretrain_data.tfrecord-*`
 ) -> Iterator: # of (ids (n,) int64, ids in segment A)
