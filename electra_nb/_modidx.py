@@ -112,6 +112,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                        'electra_nb.finetuning._check_splits': ( 'calls/finetuning.html#_check_splits',
                                                                                 'electra_nb/finetuning.py'),
                                        'electra_nb.finetuning._shape': ('calls/finetuning.html#_shape', 'electra_nb/finetuning.py'),
+                                       'electra_nb.finetuning._study_folder': ( 'calls/finetuning.html#_study_folder',
+                                                                                'electra_nb/finetuning.py'),
                                        'electra_nb.finetuning._unknown': ('calls/finetuning.html#_unknown', 'electra_nb/finetuning.py'),
                                        'electra_nb.finetuning._usual': ('calls/finetuning.html#_usual', 'electra_nb/finetuning.py'),
                                        'electra_nb.finetuning.call_settings': ( 'calls/finetuning.html#call_settings',

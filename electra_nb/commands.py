@@ -95,6 +95,7 @@ def _refuse(rest, parser, check, hint):
     if check: check(name)
     check_names([name], known, {})
 
+# %% ../nbs/calls/01_commands.ipynb #c76726d8
 def _refuse_values(argv, parser):
     "Refuse `--fan false`, which would be a switch and an argument without a name."
     switches = {o for a in parser._actions if isinstance(a, argparse.BooleanOptionalAction) for o in a.option_strings}

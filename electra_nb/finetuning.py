@@ -96,6 +96,7 @@ def _check_counts(**counts):
         low = 0 if k=='seed' else 1
         if not (isinstance(v, int) and low<=v<2**32): raise ValueError(f"{k}={v!r} must be a whole number of {low} or more")
 
+# %% ../nbs/calls/02_finetuning.ipynb #b0b7182d
 def _check_places(out, submission, keep, runs):
     if out is not None and not folder_name(out).name:
         raise ValueError(f"out={str(out)!r} is no name of a folder: pass one such as 'runs/mine', or None")
@@ -103,6 +104,7 @@ def _check_places(out, submission, keep, runs):
     if Path(submission).is_dir(): raise ValueError(f"submission={str(submission)!r} is a folder: name a file, such as submission.zip")
     if keep>runs: raise ValueError(f"keep={keep} models cannot be averaged after runs={runs}: pass more runs or a smaller keep")
 
+# %% ../nbs/calls/02_finetuning.ipynb #21863fb1
 def _check_glue(tasks, **options):
     idle = [k for k,v in options.items() if v and tasks is None]
     if idle: raise ValueError(f"{', '.join(idle)} would have no effect without tasks=, the tasks of GLUE")
@@ -118,6 +120,7 @@ def setting_docs() -> dict: # name -> (part, type, comment)
             if text and k!='own' and (k not in docs or group not in kinds): docs[k] = group,anno,text
     return docs
 
+# %% ../nbs/calls/02_finetuning.ipynb #c1acc09c
 _shapes = dict(small=(256,12), hour=(128,4), tiny=(64,2)) # size -> width, layers
 def _shape(width, layers): return SimpleNamespace(model_type='electra', hidden_size=width, num_hidden_layers=layers, max_position_embeddings=128)
 def _usual(shape): return {k:v for name in reversed(kinds) for k,v in flat_settings(finetune_config(shape, name)).items()}
@@ -134,6 +137,11 @@ def call_settings(
     def of(name): return [*setting_names(FinetuneConfig),*setting_names(kinds[name].settings)]
     by_kind = {name:finetune_config(shape, name, **{k:v for k,v in options.items() if k in of(name)}) for name in kinds}
     return replace(by_kind['classify'], own=None),{name:cfg.own for name,cfg in by_kind.items()}
+
+# %% ../nbs/calls/02_finetuning.ipynb #96c1d940
+def _study_folder(identity, own=()): # `TaskData` of your own
+    about = [json.dumps(identity), *(rows.fingerprint() for rows in own)]
+    return f"runs/{identity['model']}-finetuned-{hash_texts(about)[:6]}"
 
 # %% ../nbs/calls/02_finetuning.ipynb #459f5a57
 @with_options(_docs)
@@ -200,8 +208,7 @@ def finetune(
     starts = ['random'] if only_shape else ['pretrained','random'] if both else ['pretrained']
     recipe = {k:v for part in (cfg,*(parts[kind] for kind in at_hand)) for k,v in settings(part).items() if k!='own'}
     identity = study_identity(source, electra, tok, recipe, mnli_first, [task.name for task in rows] if together else (), first)
-    about = [json.dumps(identity), *([] if data is None else [rows[0].fingerprint()])]
-    out = Path(out or f"runs/{identity['model']}-finetuned-{hash_texts(about)[:6]}").expanduser()
+    out = Path(out or _study_folder(identity, [] if data is None else rows)).expanduser()
     open_study(out, identity, write=False)
     plan = StudyConfig(identity, source, tok, cfg, out, starts, [*range(seed, seed+runs)], keep, device, at_once, log_with, parts, ray, first)
     with study_session(plan):

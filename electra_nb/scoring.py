@@ -62,6 +62,7 @@ def check_file(
     if path.is_dir(): raise ValueError(f"out={str(out)!r} is a folder: name a file")
     if not path.parent.is_dir(): raise FileNotFoundError(f"out={str(out)!r}: there is no folder {path.parent}")
 
+# %% ../nbs/calls/03_scoring.ipynb #0bf22d2b
 def write_lines(
     results:Iterable, # `TextScore` or `Choice`
     out:str, # file, or '-' for the standard output
