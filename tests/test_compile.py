@@ -57,6 +57,7 @@ def both(home, name, cb=None, **changes):
     (plain,_),(compiled,_) = (run(home, f'{name}_{b}', b, cbs=[cb()] if cb else [], **changes) for b in (None,'aot_eager'))
     return plain,compiled
 
+@pytest.mark.slow
 @compiler
 def test_falling_share_of_masks(home):
     "While the share falls, a compiled step keeps all of its slots, a plain one has fewer and fewer."
@@ -84,6 +85,7 @@ def test_200_steps(home):
     _,learn = run(home, 'compiled', None, steps=200, eval_every=100) # may be given up when a run goes on
     assert learn.steps.done==200
 
+@pytest.mark.slow
 def test_another_objective(home):
     "Masked language modelling, with one tower and another loss."
     plain,compiled = both(home, 'mlm', objective='mlm')
@@ -95,6 +97,7 @@ def test_other_ways_to_train(home, name):
     plain,compiled = both(home, name, objective=name)
     assert close(plain, compiled)
 
+@pytest.mark.slow
 def test_disentangled_embeddings(home):
     "The discriminator's embeddings are a sum that is computed in each step."
     plain,compiled = both(home, 'disentangled', tie='disentangled')

@@ -105,7 +105,7 @@ def home(tmp_path_factory):
     (home/'texts.json').write_text(json.dumps(make_texts()))
     return home
 
-@pytest.mark.parametrize('name', rest(cases, 'words', 'again', 'tell', 'no_rate', 'other_ids', 'masks', 'vocabulary'))
+@pytest.mark.parametrize('name', rest(cases, 'words', 'again', 'tell', 'no_rate'))
 def test_name(home, name):
     kw,cbs,wanted = cases[name]
     p = Program(code, home, env(home), [json.dumps([name,kw,cbs])])

@@ -184,6 +184,7 @@ for name in {names!r}:
     rc,out,err = run(tmp_path, code)
     assert rc==0 and len(names)>=10 and all(f'{name} 0' in out for name in names), out+err
 
+@pytest.mark.slow
 def test_module_under_torchrun(tmp_path):
     "`torchrun -m` runs it too, so that a mistake ends with an error."
     command = [sys.executable,'-m','torch.distributed.run','--standalone','--nproc-per-node','1','-m','electra_nb.lab.register','--steps','0']

@@ -158,6 +158,7 @@ def test_dropout_goes_on(tmp):
         assert rc==0, err
     assert same(weights(tmp/'taken_up'), weights(tmp/'taken_up_again'))
 
+@pytest.mark.slow
 def test_deadline(tmp):
     "The steps that fit into some time are found by the first process, and moved for all."
     rc,out,err = run(tmp, job('hours', ", hours=.004").replace('steps=30, ', ''))

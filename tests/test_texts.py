@@ -27,13 +27,17 @@ def home(tmp_path_factory):
 def study(home):
     return finetune(home/'model', data=rows, test=test, name='moods', text_head='wide', valid=.2, runs=2, rivals=True, device='cpu', out=home/'one')
 
+def test_passes(study):
+    "Four are the default."
+    n = study.lines[0]['n']['train']
+    assert all(r['recipe']['text_head']=='wide' and r['steps']==4*-(-n//32) for r in study.lines)
+
+@pytest.mark.slow
 def test_two_processes(home, study):
-    "Runs one after another and side by side are equal; four passes are the default."
+    "Runs one after another and side by side are equal."
     both = finetune(home/'model', data=rows, test=test, name='moods', text_head='wide', valid=.2, runs=2, at_once=2, device='cpu', out=home/'two')
     scores = [sorted((r['seed'],r['score'],json.dumps(r['scores'])) for r in s.lines) for s in (study,both)]
     assert scores[0]==scores[1] and len(scores[0])==2
-    n = study.lines[0]['n']['train']
-    assert all(r['recipe']['text_head']=='wide' and r['steps']==4*-(-n//32) for r in study.lines)
 
 def test_without_the_encoder(home, study):
     "With no share of the encoder the answers are those of tf-idf, row by row; the share is in the folder."
