@@ -81,10 +81,15 @@ def children(pid):
 
 def alive(pids): return [p for p in pids if Path(f'/proc/{p}/cmdline').exists() and Path(f'/proc/{p}/cmdline').read_bytes()]
 
-def test_at_once(tmp):
-    "Runs side by side give the study of runs one after the other; kill -9 leaves no process behind, and the same command goes on."
+@pytest.fixture(scope='module')
+def one(tmp):
+    "A study of four runs, one after the other."
     rc,_,err = run(tmp, job('one', 4))
     assert (rc,err)==(0,''), err
+    return tmp/'one'
+
+def test_at_once(tmp, one):
+    "Runs side by side give the study of runs one after the other; kill -9 leaves no process behind, and the same command goes on."
     p = Program(job('two', 4, at_once=2), tmp, env(tmp))
     wait((tmp/'two'/'results.jsonl').exists)
     workers = children(p.pid)
@@ -95,7 +100,7 @@ def test_at_once(tmp):
     wait(lambda: not alive(workers), 30)
     rc,_,err = run(tmp, job('two', 4, at_once=2))
     assert (rc,err)==(0,''), err
-    assert lines(tmp/'two')==lines(tmp/'one')
+    assert lines(tmp/'two')==lines(one)
     assert not list((tmp/'two'/'models').glob('.*'))
     kept = [{p.relative_to(tmp/s):p.read_bytes() for p in sorted((tmp/s/'models').rglob('model.safetensors'))} for s in ('one','two')]
     assert kept[0]==kept[1] and len(kept[0])==2
@@ -115,11 +120,11 @@ def test_at_once_ends(tmp, end):
     else: assert p.returncode==130 and 'the same call does the rest' in out and 'Traceback' not in err, err
 
 @pytest.mark.slow
-def test_on_ray(tmp):
+def test_on_ray(tmp, one):
     "Runs on a Ray cluster, here of this machine's cores, give the same study, and a run that fails says why."
     rc,_,err = run(tmp, job('ray', 4).replace('at_once=1', 'ray=True'))
     assert (rc,err)==(0,''), err
-    assert lines(tmp/'ray')==lines(tmp/'one')
+    assert lines(tmp/'ray')==lines(one)
     rc,_,err = run(tmp, job('ray_fails', 2).replace('at_once=1', 'ray=True').replace('epochs=2', 'epochs=2, warmup=100'))
     assert rc==1 and err.strip().splitlines()[-1].startswith('ValueError: warmup=100 steps are more than')
 
