@@ -5,14 +5,6 @@ import os
 os.environ.setdefault('OMP_NUM_THREADS', '1') # read when torch is loaded, and by the processes that tests start
 
 import electra_nb.lab.register # the tests use the package as its users do, with the lab
-import pytest
 from quick import draw
 
 draw(False)
-
-@pytest.fixture(scope='module')
-def pictures():
-    "Runs draw their curves."
-    draw()
-    yield
-    draw(False)

@@ -1,5 +1,5 @@
 """A run that is killed at random moments, again and again, and goes on with the same or another number of processes: order, log and weights are as promised.
-The long form: `ELECTRA_NB_KILLS=1000 ELECTRA_NB_KILLS_OUT=kills.json pytest -n0 tests/test_kills.py`; what it counts is in that file after each run."""
+The long form: `ELECTRA_NB_KILLS=1000 ELECTRA_NB_KILLS_OUT=kills.json pytest -n0 -m slow tests/test_kills.py`; what it counts is in that file after each run."""
 import json, os, random, signal, time
 from collections import Counter
 

@@ -13,6 +13,7 @@ from electra_nb.lab.pairs.apart import PairModel
 from electra_nb.model.hf import save_models
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.text.tokenizer import tiny_tokenizer
+from quick import rest
 from test_process import run
 from transformers import ElectraConfig, ElectraModel
 import numpy as np
@@ -97,12 +98,14 @@ def test_refused(home):
         finetune(home/'model', data=rows[['sentence1','score']], dev=rows, text='sentence1', regression=True, pair_head='apart', device='cpu', out=home/'single')
     assert not [*home.glob('single/models/*')]
 
-def test_study(home):
-    "A study that goes on is the one that did not stop; a rival stands beside them; the folder says how it is used, and another process uses it."
+@pytest.mark.parametrize('at_once', rest([1,2], 1))
+def test_study(home, at_once):
+    "A study that goes on is the one that did not stop, nor had its runs side by side; a rival stands beside them; the folder says how it is used, and another process uses it."
     kw = dict(data=rows, dev=rows, regression=True, epochs=2, device='cpu')
-    one = finetune(home/'model', out=home/'one', runs=1, rivals=True, **kw)
-    one = finetune(home/'model', out=home/'one', runs=2, **kw) # it goes on
-    whole = finetune(home/'model', out=home/'two', runs=2, **kw)
+    model,home = home/'model',home/str(at_once)
+    one = finetune(model, out=home/'one', runs=1, rivals=True, **kw)
+    one = finetune(model, out=home/'one', runs=2, **kw) # it goes on
+    whole = finetune(model, out=home/'two', runs=2, at_once=at_once, **kw)
     scores = [[(r['seed'],r['score']) for r in s.lines] for s in (one,whole)]
     assert scores[0]==scores[1] and len(scores[0])==2
     assert all(r['recipe']['pair_head']=='auto' for r in one.lines)

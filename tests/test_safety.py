@@ -17,7 +17,6 @@ from electra_nb.text.tokenizer import load_tokenizer
 from electra_nb.text.lines import read_lines
 from electra_nb.lab.scoring.probe import closing_words as pretraining_words
 from forked import Program
-from quick import rest
 
 root = Path(__file__).parent.parent
 forbidden = re.compile(r'\bpickle\b|\bdill\b|torch\.load\(|(?<![.\w])eval\(|(?<![.\w])exec\(|yaml\.load|allow_pickle|extractall|shell=True|os\.system|trust_remote_code=True'
@@ -93,7 +92,7 @@ sound = {'both','trainer files','auto_map','kernel','quantized','tokenizer map',
 short = dict(steps=3, bs=2, max_len=16, eval_every=3, log_every=1, save_every=3, device='cpu', threads=1)
 rows = dict(text=[f'The {a} sells {b}.' for a in ('fisher','teacher','doctor','miller') for b in ('fish','tea','boats','cards')], label=['a','b']*8)
 
-@pytest.mark.parametrize('kind', rest(kinds, 'model.safetensors', 'pytorch_model.bin', 'config.json', 'auto_map', 'own type', 'index', 'adapter'))
+@pytest.mark.parametrize('kind', kinds)
 def test_no_canary_from_models(home, tmp_path, kind):
     "No payload in a model's folder runs, at any entry."
     canary = tmp_path/'ran'
