@@ -9,7 +9,7 @@ __all__ = ['final_sigma', 'special_tokens', 'max_word', 'max_size', 'vocab_kinds
            'load_tokenizer', 'check_tokenizer', 'coverage_report', 'warn_misfit', 'get_tokenizer']
 
 # %% ../../nbs/book/13_tokenizer.ipynb #26de8ea0
-import json, os, re, regex, unicodedata, warnings
+import json, numpy as np, os, re, regex, sys, unicodedata, warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from ..core.settings import Settings
 from ..core.tiny import tiny_text
 from .corpus import bounded, cut
 from .lines import read_lines
+from fastcore.basics import chunked
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -104,10 +105,12 @@ def normalized(
 # %% ../../nbs/book/13_tokenizer.ipynb #4a3632cc
 def _alphabet(texts, limit):
     "The `limit` commonest characters of normalised texts, sorted; blanks left out."
-    counts = Counter()
-    for t in texts: counts.update(t)
-    common = sorted((c for c in counts if not c.isspace()), key=lambda c: (-counts[c],c))
-    return sorted(common[:limit])
+    counts = np.zeros(sys.maxunicode+1, int)
+    for some in chunked(texts, 1000):
+        found = np.bincount(np.frombuffer(''.join(some).encode('utf-32-le', 'surrogatepass'), 'uint32'))
+        counts[:len(found)] += found
+    common = sorted((i for i in np.flatnonzero(counts) if not chr(i).isspace()), key=lambda i: (-counts[i],i))
+    return sorted(map(chr, common[:limit]))
 
 # %% ../../nbs/book/13_tokenizer.ipynb #8ac2bb62
 _long_run = re.compile(r'[^ \t\r\n!-/:-@\[-`{-~\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]{201,}')
