@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['layouts', 'kept_layouts', 'EncoderLayout', 'family_name', 'shape_of', 'encoder_kind', 'start_config', 'kept_family',
-           'modules_of', 'what_instead', 'read_bin', 'weights_file', 'repeat_rows', 'start_weights']
+           'what_instead', 'weights_file', 'read_bin', 'modules_of', 'repeat_rows', 'start_weights']
 
-# %% ../../../nbs/lab/start/01_layouts.ipynb #44a6af72
+# %% ../../../nbs/lab/start/01_layouts.ipynb #08e8a52d
 import re, torch
 from dataclasses import dataclass, field, replace
 from ...core.files import read_json
@@ -18,7 +18,7 @@ from pathlib import Path
 from transformers import CONFIG_MAPPING
 from transformers.modeling_utils import load_state_dict
 
-# %% ../../../nbs/lab/start/01_layouts.ipynb #3da42a06
+# %% ../../../nbs/lab/start/01_layouts.ipynb #36e57559
 @dataclass(frozen=True)
 class EncoderLayout:
     "What a kind of encoder calls the weights and settings of the family that it becomes."
@@ -36,35 +36,7 @@ class EncoderLayout:
     @property
     def tables(self): return self.words,f'{self.out}.bias' # those that have a row for each token
 
-# %% ../../../nbs/lab/start/01_layouts.ipynb #3e2dd7cc
-def _body(prefix, here='electra', parts='embeddings|embeddings_project|encoder'): return rf'^({prefix}\.)?({parts})\.',rf'{here}.\2.'
-
-layouts = dict(electra=EncoderLayout((_body('electra'),))) # `model_type` of a configuration -> layout
-layouts['bert'] = EncoderLayout((_body('bert'),(r'\.gamma$','.weight'),(r'\.beta$','.bias'),
-    (r'^cls\.predictions\.transform\.','generator_predictions.'),(r'^cls\.predictions\.(decoder\.)?(weight|bias)$',r'generator_lm_head.\2')))
-layouts['roberta'] = EncoderLayout((_body('roberta'),(r'^lm_head\.dense\.','generator_predictions.dense.'),
-    (r'^lm_head\.layer_norm\.','generator_predictions.LayerNorm.'),(r'^lm_head\.(decoder\.)?(weight|bias)$',r'generator_lm_head.\2')), skipped=2)
-layouts |= dict.fromkeys(('xlm-roberta','camembert'), layouts['roberta'])
-_distil = {r'^(distilbert\.)?embeddings\.':'electra.embeddings.', r'^(distilbert\.)?transformer\.':'electra.encoder.',
-    r'\.q_lin\.':'.self.query.', r'\.k_lin\.':'.self.key.', r'\.v_lin\.':'.self.value.', r'\.out_lin\.':'.output.dense.',
-    r'\.sa_layer_norm\.':'.attention.output.LayerNorm.', r'\.ffn\.lin1\.':'.intermediate.dense.', r'\.ffn\.lin2\.':'.output.dense.',
-    r'\.output_layer_norm\.':'.output.LayerNorm.', r'^vocab_transform\.':'generator_predictions.dense.',
-    r'^vocab_layer_norm\.':'generator_predictions.LayerNorm.', r'^vocab_projector\.':'generator_lm_head.'}
-layouts['distilbert'] = EncoderLayout(tuple(_distil.items()), dict(hidden_size='dim', num_hidden_layers='n_layers', num_attention_heads='n_heads',
-    intermediate_size='hidden_dim', hidden_act='activation'))
-
-layouts['albert'] = EncoderLayout((_body('albert', 'albert'),(r'^predictions\.bias$','predictions.decoder.bias')), family='albert',
-    words='albert.embeddings.word_embeddings.weight', out='predictions.decoder', mlm=('predictions.',), rtd=('classifier.',))
-layouts['modernbert'] = EncoderLayout((_body('model', 'model', 'embeddings|layers|final_norm'),),
-    dict(hidden_act='hidden_activation', layer_norm_eps='norm_eps'), family='modern', words='model.embeddings.tok_embeddings.weight',
-    out='decoder', mlm=('head.','decoder.'), rtd=('head.','classifier.'))
-
-# %% ../../../nbs/lab/start/01_layouts.ipynb #21c73aa3
-kept_layouts = {family:EncoderLayout((_body('bert', 'bert'),*layouts['bert'].names[1:3],(r'^cls\.predictions\.bias$','cls.predictions.decoder.bias')),
-    family=family, words='bert.embeddings.word_embeddings.weight', out='cls.predictions.decoder', mlm=('cls.predictions.',), rtd=('classifier.',),
-    n_labels=n) for family,n in dict(bert=1, bert_two_labels=2).items()} # a family whose towers are BERT's -> layout
-
-# %% ../../../nbs/lab/start/01_layouts.ipynb #0c9699be
+# %% ../../../nbs/lab/start/01_layouts.ipynb #ddd7adb3
 def family_name(
     name:str, # of a weight, in a file
     layout:EncoderLayout,
@@ -73,7 +45,47 @@ def family_name(
     for there,here in layout.names: name = re.sub(there, here, name)
     return name
 
-# %% ../../../nbs/lab/start/01_layouts.ipynb #785534f4
+# %% ../../../nbs/lab/start/01_layouts.ipynb #8360f5bf
+def _body(prefix, here='electra', parts='embeddings|embeddings_project|encoder'): return rf'^({prefix}\.)?({parts})\.',rf'{here}.\2.'
+
+_bert_head = (r'^cls\.predictions\.transform\.','generator_predictions.'),(r'^cls\.predictions\.(decoder\.)?(weight|bias)$',r'generator_lm_head.\2')
+_old_norm = (r'\.gamma$','.weight'),(r'\.beta$','.bias')
+layouts = dict( # `model_type` of a configuration -> layout
+    electra=EncoderLayout((_body('electra'),)),
+    bert=EncoderLayout((_body('bert'), *_old_norm, *_bert_head)))
+
+# %% ../../../nbs/lab/start/01_layouts.ipynb #20fcbaf1
+_roberta_head = {r'^lm_head\.dense\.':'generator_predictions.dense.', r'^lm_head\.layer_norm\.':'generator_predictions.LayerNorm.',
+    r'^lm_head\.(decoder\.)?(weight|bias)$':r'generator_lm_head.\2'}
+layouts['roberta'] = EncoderLayout((_body('roberta'), *_roberta_head.items()), skipped=2)
+layouts |= dict.fromkeys(('xlm-roberta','camembert'), layouts['roberta'])
+
+# %% ../../../nbs/lab/start/01_layouts.ipynb #114c2e47
+_distil_names = {r'^(distilbert\.)?embeddings\.':'electra.embeddings.', r'^(distilbert\.)?transformer\.':'electra.encoder.',
+    r'\.q_lin\.':'.self.query.', r'\.k_lin\.':'.self.key.', r'\.v_lin\.':'.self.value.', r'\.out_lin\.':'.output.dense.',
+    r'\.sa_layer_norm\.':'.attention.output.LayerNorm.', r'\.ffn\.lin1\.':'.intermediate.dense.', r'\.ffn\.lin2\.':'.output.dense.',
+    r'\.output_layer_norm\.':'.output.LayerNorm.', r'^vocab_transform\.':'generator_predictions.dense.',
+    r'^vocab_layer_norm\.':'generator_predictions.LayerNorm.', r'^vocab_projector\.':'generator_lm_head.'}
+_distil_settings = dict(hidden_size='dim', num_hidden_layers='n_layers', num_attention_heads='n_heads', intermediate_size='hidden_dim',
+    hidden_act='activation')
+layouts['distilbert'] = EncoderLayout(tuple(_distil_names.items()), _distil_settings)
+
+# %% ../../../nbs/lab/start/01_layouts.ipynb #3a69a198
+layouts['albert'] = EncoderLayout((_body('albert', 'albert'),(r'^predictions\.bias$','predictions.decoder.bias')), family='albert',
+    words='albert.embeddings.word_embeddings.weight', out='predictions.decoder', mlm=('predictions.',), rtd=('classifier.',))
+layouts['modernbert'] = EncoderLayout((_body('model', 'model', 'embeddings|layers|final_norm'),),
+    dict(hidden_act='hidden_activation', layer_norm_eps='norm_eps'), family='modern', words='model.embeddings.tok_embeddings.weight',
+    out='decoder', mlm=('head.','decoder.'), rtd=('head.','classifier.'))
+
+# %% ../../../nbs/lab/start/01_layouts.ipynb #2df9126b
+def _bert_layout(family, n_labels):
+    names = _body('bert', 'bert'),*_old_norm,(r'^cls\.predictions\.bias$','cls.predictions.decoder.bias')
+    return EncoderLayout(names, family=family, words='bert.embeddings.word_embeddings.weight', out='cls.predictions.decoder',
+        mlm=('cls.predictions.',), rtd=('classifier.',), n_labels=n_labels)
+
+kept_layouts = {f:_bert_layout(f, n) for f,n in dict(bert=1, bert_two_labels=2).items()} # a family whose towers are BERT's -> layout
+
+# %% ../../../nbs/lab/start/01_layouts.ipynb #529a67fe
 def _own(cfg, k): return getattr(cfg, layouts[cfg.model_type].settings.get(k, k))
 
 def shape_of(
@@ -87,8 +99,7 @@ def shape_of(
         intermediate_size=cfg.intermediate_size, hidden_act=_own(cfg, 'hidden_act'), layer_norm_eps=_own(cfg, 'layer_norm_eps'),
         family=layout.family, lexical_start=False)
 
-# %% ../../../nbs/lab/start/01_layouts.ipynb #29d677a9
-# settings that change no hidden state, or of which a run has its own
+# %% ../../../nbs/lab/start/01_layouts.ipynb #324db8f1
 _free = re.compile('dropout|label|_token_id|initializer|max_position|classifier|tie_word')
 
 def _difference(name, found, made):
@@ -98,6 +109,7 @@ def _difference(name, found, made):
     else: return f'{name}={found!r:.60} would be {made!r:.60}'
     return next((_difference(f'{name}[{k!r}]', a, b) for k,a,b in pairs if a!=b), f'{name}={found!r:.60}')
 
+# %% ../../../nbs/lab/start/01_layouts.ipynb #11f02665
 def _check_described(cfg, layout, source):
     "Refuse a configuration that no recipe describes."
     model = ModelConfig(**shape_of(cfg, layout), max_positions=cfg.max_position_embeddings)
@@ -106,28 +118,36 @@ def _check_described(cfg, layout, source):
     if odd: raise ValueError(f"start={source!r}: {_difference(odd[0], cfg.to_dict()[odd[0]], made.get(odd[0]))} in a run of the family "
         f"{layout.family!r}: choose another start=")
 
-# %% ../../../nbs/lab/start/01_layouts.ipynb #d9d02107
+# %% ../../../nbs/lab/start/01_layouts.ipynb #eea9b962
 def encoder_kind(
     folder:Path, # Hugging Face folder
 ) -> str: # key of `layouts`, if it can go on
-    "What kind of encoder a folder holds; the folder of a fine-tuned model may hold it under a type of its own (`glue.twin`)."
+    "What kind of encoder a folder holds."
     values = config_values(folder)
     kind = str(values.get('model_type') if isinstance(values, dict) else None)
     return families[kind].encoder.config_class.model_type if kind in families and kind not in layouts else kind
 
+# %% ../../../nbs/lab/start/01_layouts.ipynb #0e5107fc
 def _drop_mean(cfg): # in place
-    "Take away the layer that a classifier with mean pooling has on top of its encoder (`glue.head`)."
+    "Take away the layer that a classifier with mean pooling has on top of its encoder."
     if hasattr(cfg, 'pooling'):
         del cfg.pooling
         cfg.num_hidden_layers -= 1
     return cfg
 
-# %% ../../../nbs/lab/start/01_layouts.ipynb #7c547cc9
+# %% ../../../nbs/lab/start/01_layouts.ipynb #11274333
 def _pad_id(values, source):
     pad = values['pad_token_id']
     if type(pad) is int and 0<=pad<2**20: return pad
     raise ValueError(f"{source}: pad_token_id={pad!r:.40} must be an id: positions are counted from it")
 
+# %% ../../../nbs/lab/start/01_layouts.ipynb #f3430d9d
+def _check_attention(values, source):
+    usual = dict(position_embedding_type='absolute', is_decoder=False, add_cross_attention=False)
+    odd = [f'{k}={values[k]!r}' for k,v in usual.items() if values.get(k, v)!=v]
+    if odd: raise ValueError(f"start={source!r}: {odd[0]:.60} is nothing that the layers of a run compute: choose another start=")
+
+# %% ../../../nbs/lab/start/01_layouts.ipynb #b45452ea
 def start_config(
     folder:Path, # Hugging Face folder
     family:str=None, # key of `kept_layouts`, for a BERT; None: it becomes an ELECTRA
@@ -136,33 +156,87 @@ def start_config(
     values,source,kind = config_values(folder),str(folder),encoder_kind(folder)
     if kind not in layouts: raise ValueError(f"start={source!r}: a model of type {kind[:40]!r} cannot go on with replaced-token detection: "
         f"choose an encoder of type {', '.join(layouts)}")
-    layout,all_values = kept_layouts[family] if family and kind=='bert' else layouts[kind],{**CONFIG_MAPPING[kind]().to_dict(), **values}
-    usual = dict(position_embedding_type='absolute', is_decoder=False, add_cross_attention=False)
-    odd = [f'{k}={values[k]!r}' for k,v in usual.items() if values.get(k, v)!=v]
-    if odd: raise ValueError(f"start={source!r}: {odd[0]:.60} is nothing that the layers of a run compute: choose another start=")
+    layout = kept_layouts[family] if family and kind=='bert' else layouts[kind]
+    _check_attention(values, source)
     if layout.family!='electra': # a family of its own
         cfg = _drop_mean(family_named(kind).config(values, source))
         _check_described(cfg, layout, source)
         return cfg,layout
-    if layout.skipped: layout = replace(layout, skipped=_pad_id(all_values, source)+1)
-    asked = {**all_values, **{k:all_values[v] for k,v in layout.settings.items()}}
+    asked = {**CONFIG_MAPPING[kind]().to_dict(), **values}
+    if layout.skipped: layout = replace(layout, skipped=_pad_id(asked, source)+1)
+    asked |= {k:asked[v] for k,v in layout.settings.items()}
     asked.setdefault('embedding_size', asked['hidden_size'])
     asked |= dict(type_vocab_size=2, max_position_embeddings=asked['max_position_embeddings']-layout.skipped)
     return _drop_mean(electra_config(asked, source)),layout
 
-# %% ../../../nbs/lab/start/01_layouts.ipynb #85ed697b
+# %% ../../../nbs/lab/start/01_layouts.ipynb #135951b7
 def kept_family(
     folder:Path, # Hugging Face folder
 ) -> str: # key of `kept_layouts`; None: it is no BERT of such a run
     "The family of the run that a BERT was trained in."
     if encoder_kind(folder)!='bert': return None
-    found = [p/'recipe.json' for p in [*folder.absolute().parents][:3:2] if (p/'recipe.json').is_file()] # of a run folder, or of a checkpoint's
+    found = [p/'recipe.json' for p in [*folder.absolute().parents][:3:2] if (p/'recipe.json').is_file()]
     recipe = read_json(found[0]).get('recipe') if found else None
     family = recipe.get('family') if isinstance(recipe, dict) else None
     return family if isinstance(family, str) and family in kept_layouts else None
 
+# %% ../../../nbs/lab/start/01_layouts.ipynb #ad64dd5a
+_save = 'and save it in one file with save_pretrained'
+_instead = { # file -> what a folder is that has it, but no weights
+    'adapter_config.json':'an adapter (PEFT) for another model: load both with peft, merge them with merge_and_unload(), save them with save_pretrained',
+    '*.index.json':f'weights in several files: load the model with transformers, {_save}',
+    '0_Transformer/config.json':'a model of sentence-transformers, whose encoder is in 0_Transformer: pass that folder',
+    **dict.fromkeys(('*.onnx','onnx/*.onnx'), 'an ONNX model, which can answer but not learn: pass the folder that it was exported from'),
+    '*.gguf':'a GGUF model, which can answer but not learn: pass the folder that it was made from',
+    **dict.fromkeys(('*.h5','*.msgpack'), f'weights of TensorFlow or JAX: load them with a transformers before 5, {_save}'),
+    'study.json':'a study of fine-tuned models: pass one of the folders in its models/',
+    'config.json':'a config.json without weights: fetch model.safetensors, too',
+    **dict.fromkeys(('tokenizer.json','vocab.txt','vocab.json'), 'a tokenizer without a model: pass the folder of a model')}
 
-# %% ../../../nbs/lab/start/01_layouts.ipynb #a57667ca
+def what_instead(
+    folder:Path, # without weights of its own
+) -> str: # what it holds, and what to do
+    "What a folder holds instead of weights."
+    usual = ("no weights: a folder with config.json and model.safetensors is needed, a run folder with towers or checkpoints, or a checkpoint of "
+        "the original code")
+    return next((says for file,says in _instead.items() if any(folder.glob(file))), usual)
+
+# %% ../../../nbs/lab/start/01_layouts.ipynb #88b76b16
+def weights_file(
+    folder:Path, # Hugging Face folder
+) -> Path:
+    "The file with the weights of a folder."
+    found = [folder/f for f in ('model.safetensors','pytorch_model.bin') if (folder/f).is_file()]
+    if found: return found[0]
+    raise ValueError(f"start={str(folder)!r} holds {what_instead(folder)}")
+
+# %% ../../../nbs/lab/start/01_layouts.ipynb #a8a700b9
+def _is_plain(v): return isinstance(v, torch.Tensor) and v.layout==torch.strided and v.device.type=='cpu' and not (v.is_nested or v.is_quantized)
+
+def read_bin(
+    path:Path, # a file of `torch.save`
+) -> dict: # tensors by name, in single precision
+    "The tensors of a file that holds nothing else."
+    try: found = load_state_dict(path)
+    except Exception as e: # a damaged file fails in any way
+        raise ValueError(f"{path} is no sound file of tensors alone ({type(e).__name__}), and nothing else is opened: fetch it again, or load the "
+            "model where that is safe, save it with save_pretrained, and pass the folder") from e
+    if not (isinstance(found, dict) and all(isinstance(k, str) and _is_plain(v) for k,v in found.items())):
+        raise ValueError(f"{path} holds something else than weights by name: save the model with save_pretrained")
+    if sum(v.numel()*v.element_size() for v in found.values())>3*path.stat().st_size:
+        raise ValueError(f"{path} claims more numbers than the file has. Fetch or make the file again.")
+    return check_weights(found, path)
+
+# %% ../../../nbs/lab/start/01_layouts.ipynb #748a3227
+def modules_of(
+    names:list, # of weights
+) -> str:
+    "Names of weights in short."
+    layers = dict.fromkeys(re.sub(r'(encoder\.layer\.\d+)\..*', r'\1', n) for n in names)
+    whole = {n[:-len('.weight')] for n in layers if n.endswith('.weight')}
+    return ', '.join(dict.fromkeys(stem if (stem := n.rpartition('.')[0]) in whole else n for n in layers))
+
+# %% ../../../nbs/lab/start/01_layouts.ipynb #96795589
 def _check_encoder(weights, cfg, source):
     "Refuse weights that are not all of an encoder, or of another shape."
     family = family_of(cfg)
@@ -177,59 +251,7 @@ def _check_encoder(weights, cfg, source):
         if weights[k].shape!=shape:
             raise ValueError(f"{source}: {k} has the shape {tuple(weights[k].shape)}, but {shape} in the model that config.json describes")
 
-def modules_of(names):
-    "Names of weights in short: those of a module, or of a layer, once."
-    layers = dict.fromkeys(re.sub(r'(encoder\.layer\.\d+)\..*', r'\1', n) for n in names)
-    whole = {n[:-len('.weight')] for n in layers if n.endswith('.weight')}
-    return ', '.join(dict.fromkeys(stem if (stem := n.rpartition('.')[0]) in whole else n for n in layers))
-
-# %% ../../../nbs/lab/start/01_layouts.ipynb #6a439a38
-_instead = { # file -> what a folder is that has it, but no weights; the first one counts
-    'adapter_config.json':'an adapter (PEFT) for another model: load both with peft, merge them with merge_and_unload(), save them with save_pretrained',
-    '*.index.json':'weights in several files: load the model with transformers, and save it in one file with save_pretrained',
-    '0_Transformer/config.json':'a model of sentence-transformers, whose encoder is in 0_Transformer: pass that folder',
-    **dict.fromkeys(('*.onnx','onnx/*.onnx'), 'an ONNX model, which can answer but not learn: pass the folder that it was exported from'),
-    '*.gguf':'a GGUF model, which can answer but not learn: pass the folder that it was made from',
-    **dict.fromkeys(('*.h5','*.msgpack'), 'weights of TensorFlow or JAX: load them with a transformers before 5, and save them with save_pretrained'),
-    'study.json':'a study of fine-tuned models: pass one of the folders in its models/',
-    'config.json':'a config.json without weights: fetch model.safetensors, too',
-    **dict.fromkeys(('tokenizer.json','vocab.txt','vocab.json'), 'a tokenizer without a model: pass the folder of a model')}
-
-def what_instead(
-    folder:Path, # without weights of its own
-) -> str: # what it holds, and what to do
-    "What a folder holds instead of weights."
-    usual = ("no weights: a folder with config.json and model.safetensors is needed, a run folder with towers or checkpoints, or a checkpoint of "
-        "the original code")
-    return next((says for file,says in _instead.items() if any(folder.glob(file))), usual)
-
-
-# %% ../../../nbs/lab/start/01_layouts.ipynb #d737382f
-def read_bin(
-    path:Path, # a file of `torch.save`
-) -> dict: # tensors by name, in single precision
-    "The tensors of a file that holds nothing else."
-    try: found = load_state_dict(path)
-    except Exception as e: # a damaged file fails in any way
-        raise ValueError(f"{path} is no sound file of tensors alone ({type(e).__name__}), and nothing else is opened: fetch it again, or load the "
-            "model where that is safe, save it with save_pretrained, and pass the folder") from e
-    if not (isinstance(found, dict) and all(isinstance(k, str) and _is_plain(v) for k,v in found.items())):
-        raise ValueError(f"{path} holds something else than weights by name: save the model with save_pretrained")
-    if sum(v.numel()*v.element_size() for v in found.values())>3*path.stat().st_size: # a table that is tied is counted twice
-        raise ValueError(f"{path} claims more numbers than the file has. Fetch or make the file again.")
-    return check_weights(found, path)
-
-def _is_plain(v): return isinstance(v, torch.Tensor) and v.layout==torch.strided and v.device.type=='cpu' and not (v.is_nested or v.is_quantized)
-
-def weights_file(
-    folder:Path, # Hugging Face folder
-) -> Path:
-    "The file with the weights of a folder."
-    found = [folder/f for f in ('model.safetensors','pytorch_model.bin') if (folder/f).is_file()]
-    if found: return found[0]
-    raise ValueError(f"start={str(folder)!r} holds {what_instead(folder)}")
-
-# %% ../../../nbs/lab/start/01_layouts.ipynb #c1c58674
+# %% ../../../nbs/lab/start/01_layouts.ipynb #a972630c
 def repeat_rows(
     x:torch.Tensor, # (n, ...)
     n:int, # rows that are wanted
@@ -237,32 +259,30 @@ def repeat_rows(
     "The first rows, or all of them again and again."
     return x.repeat(-(-n//len(x)), *[1]*(x.dim()-1))[:n]
 
+# %% ../../../nbs/lab/start/01_layouts.ipynb #8828d720
 def _two_types(weights, layout, cfg, name, quiet): # in place
     key = layout.table('token_type')
-    types = weights.get(key, torch.zeros(0, cfg.embedding_size)) # DistilBERT has none
+    types = weights.get(key, torch.zeros(0, cfg.embedding_size))
     n = len(types)
     if n!=2 and not quiet:
         logger.info(f"start: {name} has {n or 'no'} token type{'' if n==1 else 's'}; ELECTRA's two are {'its first' if n>2 else 'equal'}")
     weights[key] = repeat_rows(types if n else types.new_zeros(1, cfg.embedding_size), 2)
 
-def _check_tables(weights, keys, source):
-    for k in keys:
-        if k in weights and (weights[k].dim()!=2 or not len(weights[k])): raise ValueError(f"{source}: {k} has the shape {tuple(weights[k].shape)}")
-
-# %% ../../../nbs/lab/start/01_layouts.ipynb #c94ef1d8
+# %% ../../../nbs/lab/start/01_layouts.ipynb #c5e349cd
 _near_gelu = 'gelu','gelu_new','gelu_fast','gelu_python','gelu_pytorch_tanh'
 
 def _why_no_mlm(weights, layout, values):
     "Why a head for masked words is not one of its family; empty if it is."
     table,out = weights.get(layout.words),weights.get(f'{layout.out}.weight')
     if out is not None and table is not None and not (out.shape==table.shape and out.equal(table)): return 'has an output layer of its own'
-    act = values.get(layout.settings.get('hidden_act', 'hidden_act'), 'gelu') if layout.family=='electra' else values.get('classifier_activation', 'gelu')
-    keep = "; family='bert' would keep it" if values.get('model_type')=='bert' else ''
+    name = layout.settings.get('hidden_act', 'hidden_act') if layout.family=='electra' else 'classifier_activation'
+    act,keep = values.get(name, 'gelu'),"; family='bert' would keep it" if values.get('model_type')=='bert' else ''
     if act not in _near_gelu: return f'has the activation {act!r:.40}, and those of this family have gelu{keep}'
     return 'has a bias in its dense layer' if layout.family=='modern' and values.get('classifier_bias') else ''
 
+# %% ../../../nbs/lab/start/01_layouts.ipynb #223413a6
 def _known_heads(weights, cfg, layout, folder, quiet):
-    "The heads that the family has, too; those of other tasks get names that no tower has, which says that they are left out."
+    "The heads that the family has, too, under their names."
     values,rtd_class = config_values(folder),family_of(cfg).heads['rtd'].__name__
     fills = any(k.startswith(f'{layout.out}.') for k in weights)
     why = _why_no_mlm(weights, layout, values) if fills else ''
@@ -272,15 +292,21 @@ def _known_heads(weights, cfg, layout, folder, quiet):
     weights = {k:v for k,v in weights.items() if k.startswith(known) or not k.startswith(gone)}
     return {k if k.startswith(known) or not k.startswith(layout.mlm+layout.rtd) else f'its {k}':v for k,v in weights.items()}
 
-# %% ../../../nbs/lab/start/01_layouts.ipynb #752795da
+# %% ../../../nbs/lab/start/01_layouts.ipynb #fcacdeab
 def _renamed(found, layout, path):
     "The weights under the names of their family; refused if two of one name differ."
     names = {k:family_name(k, layout) for k in found}
     weights = {names[k]:v for k,v in found.items()}
     odd = [k for k,v in found.items() if not (v.shape==weights[names[k]].shape and v.equal(weights[names[k]]))]
-    if _why_no_mlm(weights, layout, {}): odd = [k for k in odd if names[k]!=f'{layout.out}.bias'] # of a head that is left out
-    if odd: raise ValueError(f"{path} has two different weights for {names[odd[0]]}, and {odd[0]} is one of them: save the model again with save_pretrained")
+    if _why_no_mlm(weights, layout, {}): odd = [k for k in odd if names[k]!=f'{layout.out}.bias']
+    if odd: raise ValueError(f"{path} has two different weights for {names[odd[0]]}, and {odd[0]} is one of them: save the model again with "
+        "save_pretrained")
     return weights
+
+# %% ../../../nbs/lab/start/01_layouts.ipynb #89494e0d
+def _check_tables(weights, keys, source):
+    for k in keys:
+        if k in weights and (weights[k].dim()!=2 or not len(weights[k])): raise ValueError(f"{source}: {k} has the shape {tuple(weights[k].shape)}")
 
 def start_weights(
     folder:Path, # Hugging Face folder
@@ -294,10 +320,10 @@ def start_weights(
     places,types = layout.table('position'),layout.table('token_type')
     _check_tables(weights, (layout.words,places,types), path)
     weights = _known_heads(weights, cfg, layout, folder, quiet)
-    mean = f'.layer.{cfg.num_hidden_layers}.' if config_values(folder).get('pooling')=='mean' else None # its layer is no part of the encoder
+    mean = f'.layer.{cfg.num_hidden_layers}.' if config_values(folder).get('pooling')=='mean' else None
     weights = {f'its {k}' if mean and mean in k else k:v for k,v in weights.items()}
     if layout.family=='electra': _two_types(weights, layout, cfg, folder.name, quiet)
     if places in weights: weights[places] = weights[places][layout.skipped:]
     _check_encoder(weights, cfg, path)
-    weights.pop(f'{layout.out}.weight', None) # the table of words, too
+    weights.pop(f'{layout.out}.weight', None)
     return weights

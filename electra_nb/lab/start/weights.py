@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from ...core.files import file_hash, hash_texts, read_json
 from ...core.messages import logger
 from ...core.settings import settings
-from .layouts import encoder_kind, kept_family, modules_of, repeat_rows, shape_of, start_config, start_weights, weights_file, what_instead
+from .layouts import encoder_kind, kept_family, modules_of, repeat_rows, shape_of, start_config, start_weights
+from .layouts import weights_file, what_instead
 from ...model.families import family_of
 from ...model.hf import folder_state, load_folder_state
 from ...recipe import recipes, with_objective
@@ -24,10 +25,7 @@ from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError
 from pathlib import Path
 
-# %% ../../../nbs/lab/start/02_weights.ipynb #9447af17
-Towers = namedtuple('Towers', 'encoder generator name') # two folders, the second perhaps None; what to call them
-converters = [] # source -> a folder with a folder for each tower, or None: a row for each kind of file that is no Hugging Face folder
-
+# %% ../../../nbs/lab/start/02_weights.ipynb #8ef5bd1d
 _wanted = ['config.json','tokenizer.json','tokenizer_config.json','vocab.txt','vocab.json','merges.txt','special_tokens_map.json',
     'added_tokens.json']
 
@@ -39,7 +37,7 @@ def fetch(
     nowhere = f"start={name!r}: no such folder"
     if not re.fullmatch(r'[\w-][\w.-]*(/[\w.-]+)?', name): raise FileNotFoundError(f"{nowhere}, and no name on the hub")
     try:
-        for weights in ('model.safetensors','pytorch_model.bin'): # the second only where the first is not there
+        for weights in ('model.safetensors','pytorch_model.bin'):
             folder = Path(snapshot_download(name, allow_patterns=[*_wanted,weights]))
             if (folder/weights).is_file(): break
         return folder
@@ -47,11 +45,13 @@ def fetch(
         why = textwrap.shorten(str(e), 120, placeholder=' …')
         raise FileNotFoundError(f"{nowhere}, and it could not be had from the hub ({type(e).__name__}: {why})") from None
 
+# %% ../../../nbs/lab/start/02_weights.ipynb #470a4d91
 def _folder_name(path):
-    "What to call a folder; a checkpoint has the name of its run before its own."
+    "What to call a folder."
     parts = path.resolve().parts
     return '/'.join(parts[-3 if parts[-2:-1]==('checkpoints',) else -1::2])
 
+# %% ../../../nbs/lab/start/02_weights.ipynb #8dba5139
 def _beside(path, source, this, other):
     "The folder of the other tower, if there is one."
     if path==Path(source).expanduser(): # a folder
@@ -61,19 +61,23 @@ def _beside(path, source, this, other):
     try: return fetch(str(source).replace(this, other))
     except FileNotFoundError: return None
 
-# %% ../../../nbs/lab/start/02_weights.ipynb #c53947e2
+# %% ../../../nbs/lab/start/02_weights.ipynb #d0be6bfd
 def _heads(folder):
     "What the heads of a folder are for."
     weights,family = start_weights(folder, quiet=True),family_of(start_config(folder)[0])
     return {k:any(n.startswith(v) for n in weights) for k,v in family.head_weights.items()}
+
+# %% ../../../nbs/lab/start/02_weights.ipynb #33318185
+Towers = namedtuple('Towers', 'encoder generator name') # two folders, the second perhaps None; what to call them
 
 def _taken(encoder, generator, name, as_encoder):
     if not as_encoder: return Towers(encoder, generator, name)
     if generator: return Towers(generator, None, name)
     raise ValueError(f"start={name!r} has no generator that as_encoder=True could take: leave it out")
 
+# %% ../../../nbs/lab/start/02_weights.ipynb #3ee8d817
 def _in_run(path, name, as_encoder):
-    "The towers of a run folder, or of a checkpoint; the newest checkpoint of a run that is not finished."
+    "The towers of a run folder, or of a checkpoint."
     for p in (path,newest_checkpoint(path/'checkpoints')):
         found = [p/n for n in ('discriminator','encoder','generator') if p and (p/n/'config.json').is_file()]
         generator = found[1] if found[1:] and found[0].name=='discriminator' else None
@@ -81,6 +85,8 @@ def _in_run(path, name, as_encoder):
     raise ValueError(f"start={str(path)!r} holds {what_instead(path)}")
 
 # %% ../../../nbs/lab/start/02_weights.ipynb #9d97ae46
+converters = [] # source -> a folder with a folder for each tower, or None: a row for each kind of file that is no Hugging Face folder
+
 def find_towers(
     source:str, # as `start` of `pretrain`
     as_encoder:bool=False, # take a generator for the encoder
@@ -153,7 +159,7 @@ class Start:
         gen = self.gen_cfg[0] if self.gen_cfg else self.cfg
         return 'embeddings' if equal or getattr(gen, 'embedding_size', gen.hidden_size)!=gen.hidden_size else 'none'
 
-# %% ../../../nbs/lab/start/02_weights.ipynb #19be3efb
+# %% ../../../nbs/lab/start/02_weights.ipynb #98bcd13b
 @patch
 def generator_settings(self:Start,
     known:dict, # settings of the objective
@@ -166,6 +172,25 @@ def generator_settings(self:Start,
     if given.get('generator_size') not in (None,1): return {},dict(generator_heads=None, generator_intermediate=None)
     return dict(generator_heads=self.cfg.num_attention_heads),{**generator_shape_of(self.cfg, layers=1. if frozen else .5), **frozen}
 
+# %% ../../../nbs/lab/start/02_weights.ipynb #69fe9c35
+@patch
+def suggested(self:Start,
+    known:dict, # settings of the size and objective
+    given:dict, # settings that the call has
+    fresh:bool=True, # the schedule begins anew
+) -> dict: # settings by name
+    "What a run takes unless the call says otherwise."
+    init = known['init'] if family_of(self.cfg).own_init else 'paper'
+    positions = max(self.cfg.max_position_embeddings, given.get('max_len') or known['max_len'])
+    schedule = dict(warmup=.06, generator_lr=None, lr=min(known['lr'], .128/self.cfg.hidden_size)) if fresh else {}
+    return dict(init=init, tie=self.tie, max_positions=positions, **schedule)
+
+# %% ../../../nbs/lab/start/02_weights.ipynb #17caa960
+def _check_given(given, fixed, name):
+    for k in fixed.keys() & given.keys():
+        if given[k]!=fixed[k]: raise ValueError(f"{k}={given[k]!r} contradicts start={name!r}, where it is {fixed[k]!r}: leave it out")
+
+# %% ../../../nbs/lab/start/02_weights.ipynb #0eb01d23
 @patch
 def options(self:Start,
     size:str, # key of `recipes`
@@ -180,13 +205,12 @@ def options(self:Start,
         raise ValueError(f"size={size!r} has towers of the family {known['family']!r}, and start={self.towers.name!r} makes some of "
             f"{self.layout.family!r}: choose another size")
     generator,suggested = self.generator_settings(known, given)
-    fixed,max_len = {**shape_of(self.cfg, self.layout), **generator},given.get('max_len') or known['max_len']
-    suggested |= dict(init=known['init'] if family_of(self.cfg).own_init else 'paper', tie=self.tie, max_positions=max(self.cfg.max_position_embeddings, max_len))
-    if options is given: suggested |= dict(warmup=.06, generator_lr=None, lr=min(known['lr'], .128/self.cfg.hidden_size))
+    suggested |= self.suggested(known, given, fresh=options is given)
     given = {k:v for k,v in given.items() if v is not None}
-    for k in fixed.keys() & given.keys():
-        if given[k]!=fixed[k]: raise ValueError(f"{k}={given[k]!r} contradicts start={self.towers.name!r}, where it is {fixed[k]!r}: leave it out")
-    if 'lr' in suggested.keys()-given.keys(): logger.info(f"start: a learning rate of {suggested['lr']:.3g}, from the size and the width; lr= changes it")
+    fixed = {**shape_of(self.cfg, self.layout), **generator}
+    _check_given(given, fixed, self.towers.name)
+    if 'lr' in suggested.keys()-given.keys():
+        logger.info(f"start: a learning rate of {suggested['lr']:.3g}, from the size and the width; lr= changes it")
     return {**options, **{k:v for k,v in {**suggested, **given, **fixed}.items() if k in known or k in given}}
 
 # %% ../../../nbs/lab/start/02_weights.ipynb #3ca2efb5
@@ -227,10 +251,11 @@ def put_weights(
     filled = {id(want[k]) for k in fit} # a shared weight has two names
     return [k for k,v in want.items() if id(v) not in filled],{*fit}
 
-# %% ../../../nbs/lab/start/02_weights.ipynb #a67766cc
+# %% ../../../nbs/lab/start/02_weights.ipynb #afea3ddd
 def _say(text, names):
     if names: logger.warning(f'start: {text}: {modules_of(names)}')
 
+# %% ../../../nbs/lab/start/02_weights.ipynb #b077575c
 @patch
 def fill(self:Start,
     towers:dict, # of a fresh run, by name; the encoder is the last
@@ -256,7 +281,7 @@ def fill(self:Start,
         logger.warning('start: the table of words of its generator is another one, and is left out')
     if (n := len(self.tables[0])+len(self.added)-len(tok))>0: logger.warning(f'start: {n} rows of its table of words have no token, and are left out')
 
-# %% ../../../nbs/lab/start/02_weights.ipynb #b81874fc
+# %% ../../../nbs/lab/start/02_weights.ipynb #31b42263
 @dataclass(frozen=True)
 class Begun:
     "What a run folder knows of the weights that it began with."
@@ -270,6 +295,7 @@ class Begun:
     def fill(self, towers, tok):
         raise FileNotFoundError(f"the weights of start={self.identity['name']!r} are needed, since {self.out} has no checkpoint yet: put them back")
 
+# %% ../../../nbs/lab/start/02_weights.ipynb #691d6b86
 def open_start(
     source:str, # as `start` of `pretrain`
     out:str=None, # run folder, which may have begun
