@@ -67,7 +67,7 @@ def sections() -> dict: # id of a cell of the map -> text
     parts = [f'**{title}**: {what}.\n\n'+lines([p for p in free if p.parts[0]==f]) for f,(title,what) in guides.items()]
     out['guides'] = '## Guides\n\n'+'\n\n'.join(parts)+'\n\nMeasured figures: '+f'[results](results.ipynb). The code that these pages show, pasted into one script, runs.'
     parts = [f'**{title}** (`{r}`): {about[r]}.\n\n'+lines([p for p in book if room(p)==r]) for r,title in rooms.items()]
-    out['book'] = f'## The book\n\nWhat trains, in the order of its numbers: no page needs a later one. {star} marks the evening path. Each page is the source of one module of `electra_nb`.\n\n'+'\n\n'.join(parts)
+    out['book'] = f'## The book\n\nWhat trains, in the order of its numbers: no module imports a later one. {star} marks the evening path. Each page is the source of one module of `electra_nb`.\n\n'+'\n\n'.join(parts)
     parts = [f"**{r.replace('_', ' ').capitalize()}** (`lab.{r}`): {lab.get(r, '')}.\n\n"+lines(numbered(f'lab/{r}')) for r in lab_rooms()]
     out['lab'] = '## The lab\n\nWhat makes it fast, complete, watched and useful. The book does not need it; it enters by tables.\n\n'+'\n\n'.join([lines(numbered('lab')),*parts])
     out['calls'] = '## Calls\n\nWhat users call, beside [pretrain](%s):\n\n' % evening_pages()['pretraining'].as_posix() + lines(numbered('calls'))

@@ -4548,8 +4548,6 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                             'electra_nb/training/optim.py'),
                                            'electra_nb.training.optim.ElectraAdam.step': ( 'book/optim.html#electraadam.step',
                                                                                            'electra_nb/training/optim.py'),
-                                           'electra_nb.training.optim.ElectraAdam.zero_grad': ( 'book/optim.html#electraadam.zero_grad',
-                                                                                                'electra_nb/training/optim.py'),
                                            'electra_nb.training.optim.OptimConfig': ( 'book/optim.html#optimconfig',
                                                                                       'electra_nb/training/optim.py'),
                                            'electra_nb.training.optim.WarmupDecay': ( 'book/optim.html#warmupdecay',

@@ -11,6 +11,7 @@ __all__ = ['Prepared', 'additions', 'Run', 'check_arguments', 'read_recipe', 'ru
 # %% ../nbs/book/40_pretraining.ipynb #f9312dab
 import json, os, signal, sys, time, torch
 from collections import namedtuple
+from contextlib import suppress
 from .core.files import atomic_file, atomic_folder, folder_lock, read_json, verify_folder
 from .core.messages import interrupt_message, logger, told_interrupt
 from .model.hf import save_tower
@@ -27,6 +28,7 @@ from fastai.callback.core import Callback
 from fastai.learner import Learner
 from functools import partial
 from pathlib import Path
+from textwrap import shorten
 
 # %% ../nbs/book/40_pretraining.ipynb #ac9e9726
 def check_arguments(
@@ -218,6 +220,9 @@ def train_run(
         if cfg.threads: torch.set_num_threads(local_threads(cfg))
         cbs = [*cbs,*(cb for w in watching for cb in w.before(run))]
         return train(run.learn, run.out, run.text.tok, cfg, run.recipe.optim, max_hours, cbs, began)
+    except Exception as e:
+        with suppress(OSError): note_end(run.out, shorten(f'{type(e).__name__}: {e}', 200, placeholder=' …'), run.learn.steps.done, failed=True)
+        raise
     finally:
         torch.set_num_threads(before)
         for w in watching: w.close()

@@ -1,5 +1,5 @@
 "Runs that are long enough to be judged: a healthy one must not be called ill, and each fault must get its right name. The rest is in `lab.reports.rules` and `lab.reports.doctor`."
-import json, random
+import json, random, re
 from pathlib import Path
 
 import pytest
@@ -121,15 +121,20 @@ from electra_nb.core.tiny import tiny_text
 from fastai.callback.core import Callback
 class Stop(Callback):
     def before_batch(self):
-        if self.learn.steps.done==7: os.kill(os.getpid(), signal.{})
+        if self.learn.steps.done==7: {}
 pretrain(corpus=tiny_text.split('\\n\\n'), out='mine', steps=40, bs=2, max_len=32, n_layers=1, log_every=2, save_every=4, device='cpu', cbs=[Stop()])
 """
 
-@pytest.mark.parametrize('signal,says', [('SIGTERM','Stopped (SIGTERM) at step '),('SIGKILL','Ended after step 6 of 40 without noting why')])
-def test_why_it_stopped(tmp_path, capsys, signal, says):
-    "Of a run that was stopped or killed, the command says so first, and that the same call goes on."
-    assert run(tmp_path, stopping.format(signal))[0]
+ends = {'os.kill(os.getpid(), signal.SIGTERM)':('Stopped (SIGTERM) at step ','no problem found'),
+    "raise RuntimeError('disk gone')":('Stopped by an error (RuntimeError: ','nothing in its log'),
+    'os.kill(os.getpid(), signal.SIGKILL)':('Ended after step 6 of 40 without noting why','nothing in its log')}
+
+@pytest.mark.parametrize('end', ends)
+def test_why_it_stopped(tmp_path, capsys, end):
+    "Of a run that was stopped, failed or was killed, the command says so first, and from where the same call goes on."
+    assert run(tmp_path, stopping.format(end))[0]
     print_diagnosis(tmp_path/'mine')
     state,verdict = capsys.readouterr().out.splitlines()
-    assert state.startswith(says) and state.endswith('The same call goes on from the newest checkpoint.')
-    assert verdict.startswith('Diagnosis: no') and ('too short to judge' in verdict)==(signal=='SIGTERM')
+    assert state.startswith(ends[end][0]) and re.search(r'The same call goes on from step_\d[.]$', state)
+    assert verdict.startswith(f'Diagnosis: {ends[end][1]}')
+    if 'error' in state: assert 'disk gone) at step 7 of 40.' in state

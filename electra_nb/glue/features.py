@@ -24,10 +24,8 @@ def cut_pair(
     room:int, # ids that fit in all
 ) -> tuple: # ids to keep of each
     "Lengths after removing ids from the end of the longer text, one at a time."
-    if n_a+n_b<=room: return n_a,n_b
-    if n_b<=room//2: return room-n_b,n_b
-    if n_a<=room-room//2: return n_a,room-n_a
-    return room-room//2,room//2
+    while n_a+n_b>room: n_a,n_b = (n_a-1,n_b) if n_a>n_b else (n_a,n_b-1)
+    return n_a,n_b
 
 # %% ../../nbs/book/42_features.ipynb #bc89b8a6
 def row_ids(
@@ -118,7 +116,7 @@ def random_batches(
     epoch:int=0, # number of the pass
 ) -> list: # row numbers of each batch
     "All rows once, in a random order (original code)."
-    order = np.random.Generator(np.random.PCG64([seed, epoch])).permutation(len(lens))
+    order = np.random.default_rng([seed, epoch]).permutation(len(lens))
     return [order[i:i+bs] for i in range(0, len(order), bs)]
 
 # %% ../../nbs/book/42_features.ipynb #59bd86e9
@@ -130,7 +128,7 @@ def length_batches(
     window:int=50, # batches that are sorted together
 ) -> list: # row numbers of each batch
     "A random order in which the rows of a batch are similarly long."
-    rng = np.random.Generator(np.random.PCG64([seed, epoch]))
+    rng = np.random.default_rng([seed, epoch])
     order,out = rng.permutation(len(lens)),[]
     for i in range(0, len(order), bs*window):
         part = order[i:i+bs*window]
@@ -183,9 +181,7 @@ def gather(self:FeaturesDL, i):
 @patch
 def new(self:FeaturesDL, dataset=None, **kwargs):
     "A copy with some arguments changed; one pass over all rows unless `n_batches` is given."
-    res = ExamplesDL.new(self, dataset, **{'n_batches':None, **kwargs})
-    if hasattr(self, 'kind'): res.kind = self.kind
-    return res
+    return ExamplesDL.new(self, dataset, **{'n_batches':None, **kwargs})
 
 # %% ../../nbs/book/42_features.ipynb #24dead80
 @patch(as_prop=True)

@@ -88,7 +88,7 @@ class Classifier(nn.Module):
         electra:PreTrainedModel, # the encoder
         n_out:int, # outputs: number of labels, 1 for a score
         dropout:float=0.1, # on the vector of the text (original code)
-        pooling:str='cls', # vector of the text: 'cls' or 'mean' (`glue.head`)
+        pooling:str='cls', # vector of the text: 'cls' or 'mean' (`mean_pool`)
     ):
         super().__init__()
         self.electra,self.pooling,self.dropout = electra,pooling,nn.Dropout(dropout)

@@ -28,7 +28,7 @@ from transformers import PreTrainedTokenizerFast
 _fields = 'nll mlm_preds sampled corrupted is_replaced logits real slots'
 
 class RTDOutput(StepOutput, namedtuple('RTDOutput', _fields)):
-    """What a step computes: `nll` (bs, n) of the true token at each slot; `mlm_preds` (bs, n) likeliest token; `sampled` (bs, n);
+    """What a step computes: `nll` (bs, n) of the true token at each slot; `mlm_preds` (bs, n) likeliest token (in training, the sampled one); `sampled` (bs, n);
     `corrupted` (bs, sl); `is_replaced` (bs, sl) bool; `logits` (bs, sl) of the discriminator; `real` (bs, sl) bool, False at padding;
     `slots` (bs, n)."""
     dump = ('sampled','corrupted','is_replaced') # kept of a batch whose loss is not finite
@@ -140,15 +140,16 @@ def rtd_summary(
     v:dict, # metrics of an evaluation
     at:str='at [MASK]', # where the generator guesses
 ) -> str:
-    "What a sound run has learned."
+    "What a run has learned."
     context = f"loss {at} {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}"
     verdicts = (f"loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}; AUC {v['disc_auc']:.2f}, "
         f"on words by frequency {v['unigram_auc']:.2f}")
-    beyond = v['disc_loss']<v['disc_floor'] # above the floor it may still rank the tokens rightly
-    right = v['disc_auc']>.5
-    ranks = 'ranks replaced tokens above originals more often than not' if right else 'finds random words, but not yet samples'
-    learned = 'knows more than how many tokens are replaced' if beyond else ranks
-    return f'The generator uses context ({context}), the discriminator {learned} ({verdicts})'
+    uses = 'uses context' if v['mask_loss']<v['unigram_loss'] else 'knows no more than word frequencies'
+    learned = 'finds neither samples nor random words yet'
+    if v['unigram_auc']>.5: learned = 'finds random words, but not yet samples'
+    if v['disc_auc']>.5: learned = 'ranks replaced tokens above originals more often than not'
+    if v['disc_loss']<v['disc_floor']: learned = 'knows more than how many tokens are replaced'
+    return f'The generator {uses} ({context}), the discriminator {learned} ({verdicts})'
 
 # %% ../../nbs/book/27_rtd.ipynb #73de91f6
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ def save_checkpoint(
     def write(tmp):
         for name,tower in model.parts.items(): save_tower(tower, tmp/name, tok)
         save_file({k:v.detach().contiguous().cpu() for k,v in tensors.items()}, tmp/'trainer.safetensors')
-        (tmp/'trainer.json').write_text(json.dumps(dict(state=state, random=values, torch=torch.__version__)), encoding='utf-8')
+        (tmp/'trainer.json').write_text(json.dumps(dict(state=state, random=values)), encoding='utf-8')
     atomic_folder(path, write)
 
 # %% ../../nbs/book/30_checkpoints.ipynb #b723e4fd

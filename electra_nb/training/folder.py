@@ -128,11 +128,12 @@ def open_run_folder(
 # %% ../../nbs/book/38_folder.ipynb #d24910cf
 def note_end(
     run:Path, # run folder
-    why:str, # 'finished', or the reason of the stop
+    why:str, # 'finished', the reason of the stop, or an error
     step:int, # at which it ended
+    failed:bool=False, # by an error
 ) -> None:
     "Note how a session ended."
-    atomic_file(run/'end.json', json.dumps(dict(why=why, step=step)))
+    atomic_file(run/'end.json', json.dumps(dict(why=why, step=step, failed=failed)))
 
 def read_end(run:str) -> dict: # empty where nothing was noted, or nothing that can be read
     "What was noted when a session ended."
@@ -141,10 +142,10 @@ def read_end(run:str) -> dict: # empty where nothing was noted, or nothing that 
 
 def run_state(
     run:str, # run folder
-) -> tuple: # 'finished', 'stopped', 'going' or 'crashed'; reason
+) -> tuple: # 'finished', 'stopped', 'failed', 'going' or 'crashed'; reason
     "In which state a run is."
-    run = Path(run)
-    if why := str(read_end(run).get('why', '')): return ('finished' if why=='finished' else 'stopped'),why
+    run,end = Path(run),read_end(run)
+    if why := str(end.get('why', '')): return ('finished' if why=='finished' else 'failed' if end.get('failed') else 'stopped'),why
     if (run/'.lock').exists():
         try: FileLock(run/'.lock', timeout=0).acquire().lock.release()
         except Timeout: return 'going',''

@@ -59,10 +59,6 @@ class ElectraAdam(torch.optim.AdamW):
     @property
     def saved(self): return ('exp_avg','exp_avg_sq','step')[:2+self.bias_correction] # what a checkpoint needs of the state
 
-    def zero_grad(self, set_to_none=True):
-        if not set_to_none: return super().zero_grad(set_to_none)
-        for p in self.params: p.grad = None
-
     @torch.no_grad()
     def step(self, closure=None):
         self.init_state()

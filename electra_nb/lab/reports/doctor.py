@@ -57,14 +57,14 @@ class Diagnosis(list):
         if self: return '\n'.join(map(str, self))
         lost = not run.train and any((run.path/'checkpoints').glob('step_*'))
         if lost: return 'its log is lost or cannot be read, so nothing can be said about this run'
-        if run.state[0]=='crashed': return 'nothing in its log points to a known fault'
+        if run.state[0] in ('crashed','failed'): return 'nothing in its log points to a known fault'
         if is_mature(run) or has_learned(run): return f'healthy. {run.objective.summary(run.metrics)}'
         so_far = f'{run.step:,} of {run.steps:,} steps, {run.tokens/1e6:.2g} million tokens'
         return f'no problem found, but the run is too short to judge: {so_far}'
 
     def line(self) -> str: # one line, or several
         "How the run ended, if before its last step, and what its log shows."
-        ended = self.run.state[0] in ('stopped','crashed')
+        ended = self.run.state[0] in ('stopped','failed','crashed')
         return f'{self.run.state_words}\nDiagnosis: {self.verdict()}' if ended else self.verdict()
 
     __repr__ = __str__ = line

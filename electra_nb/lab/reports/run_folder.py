@@ -13,6 +13,7 @@ from ...core.messages import duration
 from ...objectives.contract import Curve, probe_panels, probe_tiles
 from ...recipe import generator_shape, recipes, stored_recipe
 from ..planning.clock import step_flops
+from ...training.checkpoints import checkpoint_steps
 from ...training.folder import read_end, run_state
 from ...training.log import read_log
 from fastcore.basics import patch
@@ -92,10 +93,11 @@ def state_words(self:RunFolder) -> str:
     at = f"step {noted.get('step', self.step):,} of {self.steps:,}"
     if state=='finished': return f'Finished after {self.step:,} steps.'
     if state=='going': return f'Still going: {at}.'
-    saved = any((self.path/'checkpoints').glob('step_*'))
-    on = f"The same call {'goes on from the newest checkpoint' if saved else 'begins again'}."
+    saved = checkpoint_steps(self.path/'checkpoints')
+    on = f"The same call {f'goes on from step_{saved[0]}' if saved else 'begins again'}."
     if state=='stopped': return f'Stopped ({why}) at {at}. {on}'
-    return f'Ended after {at} without noting why: an error, or the process was killed (memory full, power cut, kill -9). {on}'
+    if state=='failed': return f'Stopped by an error ({why}) at {at}. {on}'
+    return f'Ended after {at} without noting why: the process was killed (memory full, power cut, kill -9), or failed outside of training. {on}'
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #8f526859
 @patch(as_prop=True)
