@@ -13,7 +13,7 @@ from ..model.towers import ModelConfig, mlm_tower
 from .contract import Curve, Evaluate, Objective, Panel, StepOutput, TowerModel
 from .contract import generator_settings, score_guesses, weighted_mean
 from .evaluation import Sums, generator_metrics, generator_sums, log_frequency
-from .rtd import gen_panel
+from .rtd import gen_panel, use_of_context
 from .show import text_rows
 from fastcore.basics import patch
 from torch import Tensor
@@ -64,11 +64,12 @@ _loss = replace(gen_panel, title='Loss', curves=(Curve('mlm_loss', 'training', '
 _accuracy = Panel('Accuracy on [MASK]', (Curve('mask_accuracy', 'held-out text'),), 'How often the likeliest word is the true one.')
 panels = (_loss,_accuracy)
 
+# %% ../../nbs/book/28_mlm.ipynb #3eb71a17
 def mlm_summary(
     v:dict, # metrics of an evaluation
 ) -> str:
-    "What a sound run has learned."
-    return (f"The model uses context (loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}; "
+    "What a run has learned."
+    return (f"The model {use_of_context(v)} (loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}; "
         f"accuracy {v['mask_accuracy']:.3f})")
 
 # %% ../../nbs/book/28_mlm.ipynb #c2c2be5d

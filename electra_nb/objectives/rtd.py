@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['gen_panel', 'panels', 'RTDOutput', 'RTDModel', 'tower_losses', 'LossConfig', 'JointLoss', 'SampleTokens', 'RTDLoss',
-           'rtd_summary', 'RTD']
+           'use_of_context', 'rtd_summary', 'RTD']
 
 # %% ../../nbs/book/27_rtd.ipynb #4e2b29f6
 import torch, torch.nn.functional as F
@@ -135,6 +135,13 @@ _accuracy = Panel('Generator: accuracy on [MASK]', (Curve('mask_accuracy', 'held
     'How often the likeliest word is the true one.')
 panels = (_disc_loss,gen_panel,_auc,_accuracy)
 
+# %% ../../nbs/book/27_rtd.ipynb #e6fec871
+def use_of_context(
+    v:dict, # metrics of an evaluation
+) -> str:
+    "Does a generator use the words around a gap?"
+    return 'uses context' if v['mask_loss']<v['unigram_loss'] else 'knows no more than word frequencies'
+
 # %% ../../nbs/book/27_rtd.ipynb #e589faf2
 def rtd_summary(
     v:dict, # metrics of an evaluation
@@ -144,7 +151,7 @@ def rtd_summary(
     context = f"loss {at} {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}"
     verdicts = (f"loss {v['disc_loss']:.4f}, floor {v['disc_floor']:.4f}; AUC {v['disc_auc']:.2f}, "
         f"on words by frequency {v['unigram_auc']:.2f}")
-    uses = 'uses context' if v['mask_loss']<v['unigram_loss'] else 'knows no more than word frequencies'
+    uses = use_of_context(v)
     learned = 'finds neither samples nor random words yet'
     if v['unigram_auc']>.5: learned = 'finds random words, but not yet samples'
     if v['disc_auc']>.5: learned = 'ranks replaced tokens above originals more often than not'

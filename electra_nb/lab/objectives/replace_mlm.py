@@ -14,7 +14,7 @@ from ...model.families import mlm_logits
 from ...objectives.contract import Curve, Objective, Panel, StepOutput, score_guesses, weighted_mean
 from ...objectives.evaluation import generator_metrics, generator_sums
 from ...objectives.mlm import MLM, MLMEval, guess_rows
-from ...objectives.rtd import JointLoss, LossConfig, SampleTokens, gen_panel
+from ...objectives.rtd import JointLoss, LossConfig, SampleTokens, gen_panel, use_of_context
 from ...objectives.sampling import SampleConfig, SampledModel
 from torch import Tensor
 from transformers import PreTrainedModel
@@ -113,7 +113,7 @@ def main_summary(
     "What a sound run has learned."
     gen = f"loss at [MASK] {v['mask_loss']:.2f}; word frequencies alone: {v['unigram_loss']:.2f}"
     main = f"{v['main_loss']:.3f}, that of copying {v['copy_floor']:.3f}, and it mends {v['replaced_accuracy']:.1%} of the wrong samples"
-    return f"The generator uses context ({gen}); the main model's loss is {main}"
+    return f"The generator {use_of_context(v)} ({gen}); the main model's loss is {main}"
 
 # %% ../../../nbs/lab/objectives/02_replace_mlm.ipynb #575c27d9
 @dataclass(frozen=True)
