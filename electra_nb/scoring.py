@@ -103,7 +103,7 @@ def score(
 # %% ../nbs/calls/03_scoring.ipynb #e0544e4b
 def _print(found):
     if found is None: return
-    if sys.stdout.isatty(): print(found.legend, file=sys.stderr)
+    print(found.legend, file=sys.stderr)
     print(found)
 
 cli = Command('electra_score', score, 'texts are given with --texts, or through a pipe', show=_print)

@@ -9,6 +9,7 @@ __all__ = ['libraries', 'docstrings', 'paragraphs', 'n_plain', 'is_prose', 'libr
 # %% ../../nbs/book/08_docstrings.ipynb #9455463b
 import importlib.util, numpy as np, os, re, sysconfig
 from collections.abc import Iterator
+from ..core.messages import logger
 from functools import cache
 from inspect import cleandoc
 from itertools import groupby
@@ -104,6 +105,7 @@ def library_docs(
 @cache
 def all_docs() -> list: # (library, document)
     "The docstrings of all installed libraries."
+    logger.info('reading the docstrings of the installed libraries')
     return list(library_docs())
 
 # %% ../../nbs/book/08_docstrings.ipynb #1a0bc7f1

@@ -245,6 +245,7 @@ def build_examples(
         about = dict(whole=whole, corpus=corpus.name, corpus_fingerprint=corpus.fingerprint)
         report = write_examples(tmp, sides(corpus, cfg.valid, whole), tok, cfg, progress=progress, **about)
         empty = [s for s in ('train','valid') if not report[s].get('rows')]
-        if empty: raise ValueError(f"the corpus {corpus.name!r} has no text for {' and '.join(empty)}: the tokenizer drops all of it")
+        if empty: raise ValueError(f"the corpus {corpus.name!r} has no text for {' and '.join(empty)}: all its documents are equal, or the tokenizer "
+            "drops all of it")
     make_rows(path, write, resume=True)
     return Examples(path, 'train'),Examples(path, 'valid')

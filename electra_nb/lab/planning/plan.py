@@ -64,6 +64,7 @@ def run_notes(
         (times<1, f'The text would not be read once: {times:.1%} of it is used.'),
         (n_rows<train.bs, f'The text has {n_rows:.0f} rows, fewer than one batch of {train.bs}: take more text or a smaller bs.'),
         (warmup>max(1, train.steps), f'warmup={warmup:g} steps, more than the run: its rate would never reach the peak. Pass a share, 0.06.'),
+        (device=='cpu' and took.step>10, f'A step takes {rounded(took.step)} s on this CPU: the sizes tiny and hour are made for one.'),
         (took.rows<train.bs//train.accumulate, f'Timed with {took.rows} of {train.bs} rows, and multiplied; a step may take a tenth more.'),
         (hint, f'{hint[:1].upper()}{hint[1:]}.')]
     return tuple(note for holds,note in notes if holds)
@@ -86,7 +87,7 @@ def prepare_beginning(
         more = max(1., n_bytes/sum(len(d.encode()) for d in docs))
     held_out = change(recipe, valid=max(recipe.packing.valid, .05))
     if more>1: held_out = change(held_out, hours=1.) # so that nothing is said about how often the beginning alone would be read
-    head = iterable_corpus(docs, corpus.name)
+    head = iterable_corpus(docs, f'the beginning of {corpus.name}' if more>1 else corpus.name)
     text = prepare_text(held_out, head, corpus.tokenizer if tokenizer is None else tokenizer, cache=folder)
     return Beginning(text, more, (time.perf_counter()-start)*more)
 
@@ -126,6 +127,7 @@ def look_ahead(
 ) -> tuple: # `RunEstimate`, `Prepared`
     "Prepare the beginning of a corpus and time a step."
     start = prepare_beginning(corpus, recipe, tokenizer, folder)
+    logger.info('timing some steps')
     took = time_step(recipe, start.text, device)
     return estimate_run(size, recipe, corpus.name, start, took, device, given),start.text
 

@@ -25,6 +25,7 @@ class TextScore:
     logp:np.ndarray # (n,) log-likelihood of each token, in nats
     error_prob:np.ndarray # (n,) of each token, 0 to 1
     threshold:float=.5 # words of more error_prob are marked
+    unknown:int=0 # tokens that the vocabulary does not have
 
     @property
     def text(self): return self.tokens.text
@@ -65,7 +66,8 @@ def score_texts(
     tokens = token_texts(scorer.tok, texts)
     with explain_memory(lambda: "the texts do not fit into memory: pass device='cpu', or use a smaller model"):
         scores = token_scores(scorer, tokens)
-    return [TextScore(t, logp, error_prob, threshold) for t,(logp,error_prob) in zip(tokens, scores)]
+    unknown = [list(t.ids).count(scorer.tok.unk_token_id) for t in tokens]
+    return [TextScore(t, logp, error_prob, threshold, n) for t,(logp,error_prob),n in zip(tokens, scores, unknown)]
 
 # %% ../../../nbs/lab/scoring/05_words.ipynb #5a33fe73
 def _figure(x): return '–' if math.isnan(x) else f'{x:.3f}' # –: there are no tokens
@@ -139,6 +141,16 @@ class Choice:
     def html_cells(self): return f'<td style="text-align:left"><pre>{html.escape(str(self))}</pre></td>'
 
 # %% ../../../nbs/lab/scoring/05_words.ipynb #81962f14
+def _remarks(scores):
+    "What a reader should know of texts that were scored."
+    texts = [(i,s) for i,s in enumerate(scores, 1) if isinstance(s, TextScore) and len(s.logp)]
+    strange = [f'{s.unknown} of {len(s.logp)} tokens of text {i}' for i,s in texts if s.unknown>len(s.logp)/3]
+    if strange: yield f"unknown to the model, which can say nothing of them: {strange[0]}{f', and more in {len(strange)-1} others' if strange[1:] else ''}"
+    words = [w for _,s in texts for w in s.words]
+    if not words or any(s.marked for _,s in texts): return
+    highest = max(words, key=lambda w: w.error_prob)
+    yield f'no word is above {texts[0][1].threshold:.2g}, and the highest is {highest.text!r:.40}, {highest.error_prob:.2f}'
+
 class Scores(list):
     "Results that show themselves one below the other."
     def ranked(self) -> 'Scores':
@@ -146,7 +158,7 @@ class Scores(list):
         return Scores(sorted(self, key=lambda s: -math.inf if math.isnan(s.mean) else s.mean, reverse=True))
 
     @property
-    def legend(self): return self[0].legend if self else 'there are no texts'
+    def legend(self): return '; '.join([self[0].legend, *_remarks(self)]) if self else 'there are no texts'
     def __str__(self): return '\n'.join(map(str, self))
     def __repr__(self): return f'{self.legend}\n{self}'
 
