@@ -159,6 +159,22 @@ def after_train(self:LogSteps): self.took,self.since = self.spent(),None
 def after_epoch(self:LogSteps):
     if not hasattr(self.learn, 'eval_intervals') or self.learn.eval_intervals.due: self.log_eval()
 
+# %% ../../nbs/book/35_log.ipynb #c7373ca2
+@patch
+def check(self:LogSteps,
+    sums, # floats
+) -> None:
+    "Stop if a sum is not a number."
+    if all(map(math.isfinite, sums)): return
+    raise FloatingPointError(f"the training has broken down by step {self.learn.steps.done}: a loss or a gradient is not a finite number. "
+        "The newest checkpoint is from before that. Try a lower lr or a longer warmup, in a new run folder.")
+
+# %% ../../nbs/book/35_log.ipynb #b4f98c6b
+@patch
+def write(self:LogSteps, line:dict) -> None:
+    "Append a line."
+    with explain_oserror(self.path), open(self.path, 'a') as f: f.write(json.dumps(line)+'\n')
+
 # %% ../../nbs/book/35_log.ipynb #22106226
 @patch
 def log_means(self:LogSteps) -> None:
@@ -175,22 +191,6 @@ def log_means(self:LogSteps) -> None:
     batch,lr = batch_fingerprint(self.xb[0]),self.opt.hypers[-1]['lr']
     times = dict(tokens_per_s=round(tokens/took, 1), seconds=round(self.seconds, 1))
     self.write(dict(step=self.counted, **means, grad_norm=norm, **norms, batch=batch, lr=lr, tokens=tokens, **times))
-
-# %% ../../nbs/book/35_log.ipynb #c7373ca2
-@patch
-def check(self:LogSteps,
-    sums, # floats
-) -> None:
-    "Stop if a sum is not a number."
-    if all(map(math.isfinite, sums)): return
-    raise FloatingPointError(f"the training has broken down by step {self.learn.steps.done}: a loss or a gradient is not a finite number. "
-        "The newest checkpoint is from before that. Try a lower lr or a longer warmup, in a new run folder.")
-
-# %% ../../nbs/book/35_log.ipynb #b4f98c6b
-@patch
-def write(self:LogSteps, line:dict) -> None:
-    "Append a line."
-    with explain_oserror(self.path), open(self.path, 'a') as f: f.write(json.dumps(line)+'\n')
 
 # %% ../../nbs/book/35_log.ipynb #b6c640ce
 @patch
