@@ -335,10 +335,9 @@ def _from_name(name, get, text_column, whole_files):
 # %% ../../nbs/book/11_corpus.ipynb #cf600ebc
 def _is_source(x): return isinstance(x, (os.PathLike,Corpus)) or is_table(x)
 def _is_weighted(x): return isinstance(x, tuple) and len(x)==2 and isinstance(x[1], (int,float))
-
-# %% ../../nbs/book/11_corpus.ipynb #cf600eb1
 def _is_named(x): return isinstance(x, str) and (x in corpora or len(x)<250 and os.path.lexists(x))
 
+# %% ../../nbs/book/11_corpus.ipynb #cf600eb1
 def _parts(source):
     "The (source, weight) pairs of a mixture; None for texts."
     items = list(source.items()) if isinstance(source, dict) else source

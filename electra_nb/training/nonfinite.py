@@ -92,6 +92,21 @@ def choose(self:DumpBadBatch, x):
     self.kept = {k:torch.where(first, v, self.kept[k]) for k,v in self.now.items()}
     self.found = self.found | bad
 
+# %% ../../nbs/book/34_nonfinite.ipynb #aeef436f
+def describe_bad_batch(
+    run:str, # run folder
+) -> str: # empty if there is no bad batch
+    "Say in one sentence what `DumpBadBatch` has kept."
+    path = Path(run)/'bad_batch'/'about.json'
+    if not path.exists(): return ''
+    b = read_json(path, ('losses','towers','step','lr','batches'))
+    towers = ' and '.join(tower for k,tower in b['towers'].items() if b['losses'].get(k) in ('nan','inf','-inf'))
+    where = f"the loss of the {towers}" if towers else "the gradient (the losses were finite)"
+    kept = 'the batch' if towers or b['batches']==1 else f"the last of the {b['batches']} batches of this step"
+    norm = b['losses'].get('grad_norm')
+    return (f"{where} became non-finite at step {b['step']}, at lr {b['lr']:.2g}, with a gradient norm of {norm}; {kept} "
+        "is kept in bad_batch/")
+
 # %% ../../nbs/book/34_nonfinite.ipynb #1465222d
 @patch
 def save(self:DumpBadBatch) -> str: # one sentence; empty if all batches were sound
@@ -112,18 +127,3 @@ def write(self:DumpBadBatch,
     rows = [ids[:n] for ids,n in zip(t['ids'], t['lens'])]
     if self.tok is not None: about['text'] = [self.tok.decode(row) for row in rows]
     (folder/'about.json').write_text(json.dumps(about, indent=1, ensure_ascii=False), encoding='utf-8')
-
-# %% ../../nbs/book/34_nonfinite.ipynb #aeef436f
-def describe_bad_batch(
-    run:str, # run folder
-) -> str: # empty if there is no bad batch
-    "Say in one sentence what `DumpBadBatch` has kept."
-    path = Path(run)/'bad_batch'/'about.json'
-    if not path.exists(): return ''
-    b = read_json(path, ('losses','towers','step','lr','batches'))
-    towers = ' and '.join(tower for k,tower in b['towers'].items() if b['losses'].get(k) in ('nan','inf','-inf'))
-    where = f"the loss of the {towers}" if towers else "the gradient (the losses were finite)"
-    kept = 'the batch' if towers or b['batches']==1 else f"the last of the {b['batches']} batches of this step"
-    norm = b['losses'].get('grad_norm')
-    return (f"{where} became non-finite at step {b['step']}, at lr {b['lr']:.2g}, with a gradient norm of {norm}; {kept} "
-        "is kept in bad_batch/")
