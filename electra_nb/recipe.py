@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['recipes', 'own_sizes', 'generator_shape', 'Recipe', 'with_objective', 'all_leaves', 'all_defaults', 'check_recipe',
-           'check_tied', 'check_family', 'make_recipe', 'settings_for', 'recipe_from_file', 'stored_recipe',
-           'recipe_docs', 'list_options', 'group_titles']
+           'check_tied', 'check_family', 'corpus_hint', 'make_recipe', 'settings_for', 'recipe_from_file',
+           'stored_recipe', 'recipe_docs', 'list_options', 'group_titles']
 
 # %% ../nbs/book/39_recipe.ipynb #bc24dfb4
 import inspect, json
@@ -116,13 +116,22 @@ def check_family(
         if why and getattr(m, k)!=getattr(was, k):
             raise ValueError(f"{k}={getattr(m, k)!r} would have no effect: in the family {m.family!r} {why}; leave it out")
 
+# %% ../nbs/book/39_recipe.ipynb #f28a71db
+def corpus_hint(
+    size, # what was given as a size
+) -> str: # to be put behind a message; empty: it is no name of a file, and no text
+    "How text is passed that was given as a size."
+    if isinstance(size, str) and not (any(c in size for c in './ ') or Path(size).exists()): return ''
+    return f"; text is passed as corpus={repr(str(size))[:80] if isinstance(size, (str,Path)) else ''}"
+
 # %% ../nbs/book/39_recipe.ipynb #5c5c5672
 def make_recipe(
     size:str='tiny', # a key of `recipes`
     **options, # settings to change, by name, and `objective`; None: as in the size
 ) -> Recipe:
     "The recipe of a size with some settings changed; unknown names and impossible values are refused."
-    if size not in recipes: raise ValueError(f"size={size!r} is unknown: choose {', '.join(map(repr, recipes))}")
+    if not isinstance(size, str) or size not in recipes:
+        raise ValueError(f"size={size!r:.80} is unknown: choose {', '.join(map(repr, recipes))}{corpus_hint(size)}")
     name = options.get('objective')
     base = recipes[size] if name is None else with_objective(recipes[size], name)
     usual = all_defaults()
@@ -160,11 +169,11 @@ def recipe_from_file(
     options:dict, # settings to change
 ) -> tuple: # size, settings by name
     "Read the size and settings of an earlier run."
-    if not Path(path).is_file(): raise FileNotFoundError(f"{path}: there is no such recipe.json")
+    if not Path(path).is_file(): raise FileNotFoundError(f"{path}: there is no such recipe.json{corpus_hint(path)}")
     try: info = json.loads(Path(path).read_text())
-    except ValueError as e: raise ValueError(f"{path}: not a JSON file ({e})") from None
+    except ValueError as e: raise ValueError(f"{path}: not a JSON file ({e}){corpus_hint(path)}") from None
     known = isinstance(info, dict) and info.get('size') in recipes and isinstance(info.get('recipe'), dict)
-    if not known: raise ValueError(f"{path} is no recipe.json of a run")
+    if not known: raise ValueError(f"{path} is no recipe.json of a run{corpus_hint(path)}")
     there = info['recipe']
     given = {k:v for k,v in options.items() if v is not None}
     if 'steps' in given: there = {**there, 'hours':None}

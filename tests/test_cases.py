@@ -6,10 +6,12 @@ import numpy as np, pandas as pd, pytest
 
 from electra_nb.glue.kinds import kind_of
 from electra_nb.lab.own_data.data import own_data, own_rows
+from electra_nb.lab.study.study import rows_to_predict
 from electra_nb.lab.tags.spans import tag_spans
 from electra_nb.text.corpus import Corpus, get_corpus
 from electra_nb.text.tokenizer import VocabConfig, bert_tokenizer, get_tokenizer, special_tokens
 from electra_nb.lab.scoring.texts import read_texts
+from electra_nb.recipe import make_recipe, recipe_from_file
 
 texts = [f'{who} sold {what} at the quay on day {i}' for i,(who,what) in enumerate([('Olga','herring'),('Piet','rope'),('the clerk','salt'),('a sailor','tar')]*9)]
 moods = ['calm','loud']*18
@@ -198,6 +200,31 @@ def test_yes_or_no(tmp_path):
         found = own_data(path).task
         assert (found.text,found.label,found.labels)==(('question',name),'answer',('no','yes'))
 
+def test_ids(capsys):
+    "Names of the rows are neither texts nor labels, and are said; a column whose values come again is one."
+    for name,ids in dict(nr=range(36), id=[f'r{i}' for i in range(36)], review_id=[f'r {i}' for i in range(36)], index=np.arange(36.)).items():
+        for source in ({name:ids, 'review':texts, 'program':moods},{'review':texts, 'program':moods, name:ids}):
+            task = own_data(pd.DataFrame(source)).task
+            assert (task.text,task.label)==(('review',),'program') and f'not used: {name};' in heard(capsys)
+    with pytest.raises(ValueError, match='Pass text= and label='): own_data(dict(id=[*range(18)]*2, review=texts, program=moods))
+
+def test_whole_numbers(capsys):
+    "That stars are classes is said, unless the user has said it."
+    data = dict(review=texts, stars=[1,2,3,4,5,5]*6)
+    assert own_data(data).task.labels==tuple('12345') and 'the 5 whole numbers' in heard(capsys)
+    for rows,options in ((data,dict(regression=False)),(dict(review=texts, stars=[0,1,2]*12),{})):
+        assert own_data(rows, **options).task.labels and 'whole numbers' not in heard(capsys)
+
+def test_all_that_lacks(tmp_path):
+    "Empty cells of all columns are counted in one message."
+    frame = pd.DataFrame(dict(review=texts, shop=texts, program=moods))
+    for i,column,cell in ((3,'program',''),(8,'review',''),(11,'review','  '),(5,'shop','')): frame.loc[i,column] = cell
+    says = r"a.csv:10: no text in column 'review' \(2 such row\(s\) of 36\); a.csv:5: no label in column 'program' \(1 such.*fill or delete"
+    with pytest.raises(ValueError, match=says): own_data(write(tmp_path/'a.csv', frame.drop(columns='shop').to_csv(index=False)))
+    with pytest.raises(ValueError, match="a.csv:7: no group in column 'shop'.*no text.*no label"): own_data(write(tmp_path/'a.csv', frame.to_csv(index=False)), group='shop')
+    good = pd.DataFrame(dict(review=texts, program=moods))
+    with pytest.raises(ValueError, match='no text.*no label'): own_data(good, dev=frame)
+
 refused = {
     'annotators.csv':(table(text=[texts[i%12] for i in range(36)], label1=moods, label2=moods[::-1]),{},'Pass text= and label='),
     'asked.csv':(table(question=texts, passage=docs_of(texts), answer=docs_of(moods)),{},'Pass text= and label='),
@@ -259,6 +286,27 @@ asked = {
 
 @pytest.mark.parametrize('name', asked)
 def test_questions(name, tmp_path): assert placed(own_data(write(tmp_path/name, asked[name])))
+
+wrong = {
+    'one.csv':(['zz']*24,24), 'all.csv':([f'zz{i}' for i in range(24)],24), 'some.csv':(['Piet','Brink','Olga']*8,16),
+    'gaps.csv':(['zz','']*12,12), 'few.csv':(['Piet','Olga','','Brink']*6,12),
+}
+
+@pytest.mark.parametrize('name', wrong)
+def test_wrong_answers(name, tmp_path):
+    "Answers that are not in their contexts are counted; they are no labels."
+    answers,n = wrong[name]
+    for column in ('answer','answers','Answer'):
+        path = write(tmp_path/name, table(question=questions, context=places, **{column:answers}))
+        with pytest.raises(ValueError, match=f":2: the answer '{answers[0]}' is not in its context .{n} such questions of 24.*pass text='question,context' and label='{column}'"): own_data(path)
+
+def test_labels_of_passages(tmp_path):
+    "Under the names of questions, answers that are words of labels are labels."
+    for labels in (('yes','no'),('True','False'),('supported','refuted')):
+        path = write(tmp_path/'a.csv', table(question=texts, context=docs_of(texts), answer=[*labels]*18))
+        assert {*own_data(path).task.labels}=={*labels}
+    path = write(tmp_path/'b.csv', table(question=texts, context=docs_of(texts), answer=['Olga','rope']*18))
+    assert own_data(path, text='question,context', label='answer').task.labels==('Olga','rope')
 
 def test_searched(tmp_path, capsys):
     own_data(write(tmp_path/'zero.json', asked['zero.json']))
@@ -428,6 +476,45 @@ def test_two_columns_of_one_name(tmp_path):
 def test_gaps(tmp_path):
     "Rows without a text keep their place where texts are scored."
     for name in ('a.csv','a.tsv'): assert list(read_texts(write(tmp_path/name, table(',' if 'csv' in name else '\t', n=range(3), text=['a','','c']))))==['a','','c']
+
+empty_rows = {'one.csv':'text\nA boat.\n""\nC boat.\n', 'two.csv':'id,text\n1,A boat.\n,\n3,C boat.\n', 'wide.csv':'id,text\n1,A boat.\n,,,\n3,C boat.\n', 'sep.csv':'sep=;\nid;text\n1;A boat.\n;\n3;C boat.\n',
+    'tabs.tsv':'id\ttext\n1\tA boat.\n\t\n3\tC boat.\n', 'one.tsv':'text\nA boat.\n""\nC boat.\n', 'two.tsv':'id\ttext\n1\t"A boat."\n\t""\n3\tC boat.\n', 'lines.txt':'A boat.\n\nC boat.'}
+
+@pytest.mark.parametrize('name', empty_rows)
+def test_empty_rows(name, tmp_path):
+    "A row of empty cells keeps its place where rows are answered, and is no document; a blank line of a table is no row."
+    task = own_data(dict(text=texts, mood=moods)).task
+    for content in (empty_rows[name], *([] if 'txt' in name else [empty_rows[name].replace('\n3', '\n\n3')+'\n\n'])):
+        path = write(tmp_path/name, content)
+        assert rows_to_predict(path, task)==[*read_texts(path)]==['A boat.','','C boat.']
+        assert ' '.join(get_corpus(path))=='A boat. C boat.'
+
+def test_empty_rows_left_out(tmp_path, capsys):
+    "Labelled rows without anything in them are left out, and it is said; between sentences of words, too."
+    frame = pd.DataFrame(dict(text=texts, mood=moods))
+    frame.loc[[4,9]] = None
+    for source in (frame,write(tmp_path/'a.csv', frame.to_csv(index=False)),write(tmp_path/'a.tsv', frame.to_csv(index=False, sep='\t'))):
+        assert n_rows(own_data(source))==34
+        assert '2 of 36 rows are empty and left out; the first is' in heard(capsys)
+    path = write(tmp_path/'words.csv', 'sent_id,word,tag\n'+''.join(f'{i},Olga{i},B-PER\n,rests,O\n,,\n' for i in range(12)))
+    task = own_data(path)
+    assert n_rows(task)==12 and '12 of 36 rows are empty' in heard(capsys)
+    assert rows_to_predict(path, task.task)==[[f'Olga{i}','rests'] for i in range(12)] and '12 of 36 rows are empty' in heard(capsys)
+
+def test_text_in_another_place(tmp_path, monkeypatch):
+    "A text given as a size, or as the name of a corpus, is answered with where it goes."
+    monkeypatch.chdir(tmp_path)
+    (tmp_path/'texts').mkdir()
+    for size in ('texts','my_texts/','a.txt','A boat sank.',Path('gone'),['A boat.'],pd.DataFrame()):
+        with pytest.raises(ValueError, match='choose .*; text is passed as corpus='+(f"'{size}'" if isinstance(size, (str,Path)) else '')): make_recipe(size)
+    for name,content in {'rows.json':'[{"text": "a"}]', 'lines.json':'{"text": "a"}\n{"text": "b"}'}.items():
+        with pytest.raises(ValueError, match=f"text is passed as corpus='{name}'"): recipe_from_file(write(Path(name), content), {})
+    with pytest.raises(ValueError) as e: make_recipe('smal')
+    assert 'corpus' not in str(e.value)
+    for text in ('A boat sank.','Did it sink?','It sank, they say.','A boat sank. '*99,'A boat\nsank.'):
+        with pytest.raises((ValueError,FileNotFoundError), match=' a list'): get_corpus(text)
+    for name in ('minutes','max_minutes'):
+        with pytest.raises(ValueError, match=f"unknown option '{name}': hours="): make_recipe(**{name:30})
 
 def a_function(): yield from docs
 

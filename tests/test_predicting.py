@@ -49,6 +49,14 @@ def test_rows_keep_their_places(studies, tmp_path, kind, ending):
     alone = studies[kind].predict(frame.iloc[[2]][list(columns)])
     if kind!='tag': assert str(got[answer][2])==str(alone[answer][0]) or abs(got[answer][2]-alone[answer][0])<1e-4
 
+def test_empty_cells(studies, tmp_path, capsys):
+    "A row whose cells are all empty is a row, and is said."
+    for name,content in {'one.csv':'review\nSign the key.\n""\nÖlfaß\n', 'two.csv':'id,review\n1,Sign the key.\n,\n3,Ölfaß\n\n'}.items():
+        (tmp_path/name).write_text(content, encoding='utf-8')
+        cli([str(studies['label'].out), str(tmp_path/name), '--out', str(tmp_path/'out.csv'), '--device', 'cpu'])
+        assert pd.read_csv(tmp_path/'out.csv').label.isna().tolist()==[False,True,False]
+        assert '1 of 3 rows have no text and get no answer; the first is row 1' in capsys.readouterr().out
+
 def test_questions(studies, tmp_path):
     "Questions come as a table, as SQuAD's file, with answers or without."
     ask = [dict(id=str(i), question=f'Who waits {i}?', answers=[]) for i in range(2)]

@@ -154,7 +154,7 @@ _pretrain = {'max_steps num_train_steps epochs num_train_epochs':'steps', 'gradi
     'mlm':"write objective='mlm'", 'wandb':"write log_with='wandb'",
     'vocab_kind tokenizer_type':'tokenizer',
     'label_smoothing label_smoothing_factor':'losses are plain cross-entropies; finetune has label_smoothing',
-    'streaming':'stream',
+    'streaming':'stream', 'minutes max_minutes':'hours= ends a run at a deadline: pass hours=0.5 for thirty minutes',
     'model_name_or_path init_checkpoint init_from checkpoint pretrained':'start'}
 _finetune = {'num_train_epochs max_steps':'epochs', 'group_by_length':'batches', 'layerwise_lr_decay':'layer_decay', 'num_trials':'runs',
     'task_names':'tasks', 'label_smoothing_factor':'label_smoothing', 'data_dir':'glue_dir', 'double_unordered':'swap_pairs', 'n_best_size':'n_best',

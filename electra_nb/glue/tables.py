@@ -48,7 +48,7 @@ def refuse_no_names(columns:dict, name:str) -> None: # of a file with a line of 
     if whole: raise ValueError(f"{name}: the first line comes again in row {min(whole)+1}, {', '.join(columns)!r:.80}: delete it")
     named = [n for n in columns if n]
     if {n.strip().lower() for n in columns} & _usual or named==[str(i) for i in range(len(named))]: return
-    cell = next((n for n,rows in zip(filter(None, columns), again) if rows or _is_number(n) and all(map(_is_number, columns[n]))), None)
+    cell = next((n for n,rows in zip(filter(None, columns), again) if rows or _is_number(n) and all(map(_is_number, filter(None, columns[n])))), None)
     if cell is None: return
     raise ValueError(f"{name}: the first line is a row, no line of names: {cell!r:.60} belongs to the cells below it. Put names above it")
 

@@ -315,6 +315,7 @@ readers = [] # of the lab: name, and column of the text -> `Corpus`, or None if 
 def _from_name(name, get, text_column, whole_files):
     "The corpus of a string; `get` finds that of a part."
     if not name.strip(): raise ValueError("corpus='' is empty: name a file, folder or data set, or pass None for the built-in text")
+    if max(map(len, name.split('/')))>255: raise ValueError(f"corpus={name!r:.60}… is too long for a name: pass texts, or several names, as a list")
     if name=='builtin': return builtin_corpus()
     if name in corpora:
         source,tokenizer = corpora[name]
@@ -330,7 +331,7 @@ def _from_name(name, get, text_column, whole_files):
     if ',' in name: return mixture([(get(p.strip()),1) for p in name.split(',') if p.strip()])
     if re.fullmatch(r'\w[\w.-]*/[\w.-]+(:[\w.-]+)?', name) and file_kind(path) not in file_endings: return hub_corpus(name, text_column)
     raise FileNotFoundError(f"no corpus {name!r}: it is no file, folder or glob here, and no known name ({', '.join(('builtin',*corpora))}). "
-        "A data set of the Hugging Face hub is written user/name.")
+        "A data set of the Hugging Face hub is written user/name; text itself is passed as a list of strings.")
 
 # %% ../../nbs/book/11_corpus.ipynb #cf600ebc
 def _is_source(x): return isinstance(x, (os.PathLike,Corpus)) or is_table(x)

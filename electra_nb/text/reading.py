@@ -88,7 +88,8 @@ def find_files(
     if path.is_dir():
         raise ValueError(f"{source} has no file that can be read: {', '.join(suffixes)}, also as .gz, .bz2, .xz or .zst, are looked for; "
             "a .json file is read where it is named")
-    raise FileNotFoundError(f"no file, folder or glob {str(source)!r} (looked from {Path.cwd().name}/)")
+    raise FileNotFoundError(f"no file, folder or glob {str(source)!r} (looked from {Path.cwd().name}/)"
+        +('; text itself is passed as a list of strings' if ' ' in str(source) else ''))
 
 # %% ../../nbs/book/10_reading.ipynb #077f6493
 def left_out(
@@ -106,7 +107,7 @@ def left_out(
 # %% ../../nbs/book/10_reading.ipynb #7a622bf6
 _half = re.compile('[\ud800-\udfff]')
 
-def is_null(v): return not isinstance(v, str) and str(v) in ('None','nan','<NA>','NaT') # of Python, NumPy and pandas
+def is_null(v): return not isinstance(v, (str,list,dict)) and str(v) in ('None','nan','<NA>','NaT') # of Python, NumPy and pandas
 
 def need_text(
     value, # what is in the column
@@ -146,7 +147,7 @@ def _csv_cells(lines, path, sep, above=0, spaced=False):
     "(line number, cells) of each record in the strict form of CSV, below so many lines; `spaced`: blanks stand before cells."
     csv.field_size_limit(2**31-1)
     reader = csv.reader(lines, delimiter=sep, strict=True, skipinitialspace=spaced)
-    try: yield from ((above+reader.line_num,cells) for cells in reader if any(cells))
+    try: yield from ((above+reader.line_num,cells) for cells in reader if cells)
     except csv.Error as e:
         raise ValueError(f"{path}:{above+reader.line_num}: {e}. A quote that opens a cell must close it; double those inside") from None
 
@@ -187,16 +188,17 @@ def _cells(path, kind):
         return _csv_cells(lines(), path, sep, n, f'{sep} ' in head)
     if _is_quoted(lines): return _csv_cells(lines(), path, '\t', n)
     cells = ((i,l.rstrip('\n').split('\t')) for i,l in enumerate(lines(), n+1))
-    return ((i,c) for i,c in cells if any(c))
+    return ((i,c) for i,c in cells if c!=[''])
 
 def _table_rows(path, kind):
     "The rows of a .csv or .tsv file."
     records = _cells(path, kind)
-    names = [n.strip() for n in next(records, (0,[]))[1]]
+    names = [n.strip() for n in next((cells for _,cells in records if any(cells)), [])]
     refuse_twice(names, path)
     named = [k for k,n in enumerate(names) if n or names.count('')==1]
     def rows():
         for i,cells in records:
+            if not any(cells): cells = ['']*len(names)
             if len(cells)!=len(names):
                 raise ValueError(f"{path}:{i}: {len(cells)} cells, but the first line names {len(names)} columns "
                     f"({', '.join(names)[:200]}). A text with the separator in it needs quotes, in a .csv file; delete a title above the names.")

@@ -69,6 +69,15 @@ def _may_be_label(table, text, column):
     n = n_words(table.columns[column])
     return n<3 or n<=min(n_words(table.columns[t]) for t in text)
 
+# %% ../../../nbs/lab/own_data/01_labels.ipynb #f1ffdc49
+_id = re.compile(r'(?i)(?:.*[_ -])?id|idx|index|unnamed: \d+')
+
+def _is_id(name, values):
+    "Does a column name the rows: all its values differ, and are whole numbers, or short ones of an `id`?"
+    some = [str(v).strip() for v in values]
+    short = _id.fullmatch(name) and n_words(some)<3
+    return len({*some})==len(some) and bool(short or all(re.fullmatch(r'\d+(\.0)?', v) for v in some))
+
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #1b296b1d
 def as_names(columns) -> list:
     "Names of columns from `a,b`, a list, one name or number; None: none."
@@ -91,6 +100,7 @@ def choose_columns(
     if label is None: label = _named_label(lower, table.name)
     text = text or guess_text({n:v for n,v in table.columns.items() if n!=label})
     left = [n for n in names if n not in text]
+    if len(left)>1: left = [n for n in left if not _is_id(n, table.columns[n])]
     if label is None and len(left)==1 and _may_be_label(table, text, left[0]): label = left[0]
     if not text or not label or label in text:
         one = ". Of one column: is another sign than that of its ending between its cells?" if len(names)==1 else ''
@@ -101,15 +111,21 @@ def choose_columns(
 def is_no_text(v): return not isinstance(v, str) or not v.strip() or is_blank(v)
 def is_empty(v): return is_null(v) or (isinstance(v, str) and (v in ('nan','NaN') or is_no_text(v))) # as pandas writes what is missing
 
-def need_cells(table:Table, column:str, what:str) -> None:
-    "Refuse empty cells; `what` they lack: 'text', 'label' or 'group'."
-    missing = is_no_text if what=='text' else is_empty
-    bad = [p for v,p in zip(table.columns[column], table.locations) if missing(v)]
-    if not bad: return
-    other = next(((v,p) for v,p in zip(table.columns[column], table.locations) if not (isinstance(v, str) or is_null(v))), None)
-    if what=='text' and other: raise ValueError(f"{other[1]}: a text was expected in column {column!r}, found {other[0]!r:.60}")
-    word = "; the word 'nan' counts as none" if any(isinstance(v, str) and v.lower()=='nan' for v in table.columns[column]) else ''
-    raise ValueError(f"{bad[0]}: no {what} in column {column!r} ({len(bad)} such row(s) of {len(table)}{word}): fill or delete them")
+def need_cells(
+    table:Table,
+    columns:dict, # name -> what is in its cells: 'text', 'label' or 'group'
+) -> None:
+    "Refuse empty cells; those of all columns are counted at once."
+    lacks = []
+    for c,what in columns.items():
+        values,cells = table.columns[c],[*zip(table.columns[c], table.locations)]
+        bad = [p for v,p in cells if (is_no_text if what=='text' else is_empty)(v)]
+        if not bad: continue
+        other = next(((v,p) for v,p in cells if not (isinstance(v, str) or is_null(v))), None)
+        if what=='text' and other: raise ValueError(f"{other[1]}: a text was expected in column {c!r}, found {other[0]!r:.60}")
+        word = "; the word 'nan' counts as none" if any(isinstance(v, str) and v.lower()=='nan' for v in values) else ''
+        lacks.append(f"{bad[0]}: no {what} in column {c!r} ({len(bad)} such row(s) of {len(table)}{word})")
+    if lacks: raise ValueError(f"{'; '.join(lacks)}: fill or delete them")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #4081d019
 # as pandas and NumPy write one into a .csv: of words, or of two numbers or more
@@ -175,7 +191,7 @@ def find_labels(
     regression:bool=None, # True: scores; False: classes; None: scores if they are numbers with a fraction, of which many differ
 ) -> tuple: # label words in order; empty for scores
     "The classes of a table."
-    need_cells(table, column, 'label')
+    need_cells(table, {column:'label'})
     refuse_multilabel(table, column)
     refuse_comma(table, column)
     values = label_words(table.columns[column])
@@ -184,7 +200,7 @@ def find_labels(
     if not counts: raise ValueError(f"{table.name} has no rows")
     if len(counts)<2:
         raise ValueError(f"{table.name}: column {column!r} holds one label only ({values[0]!r}): there is nothing to tell apart")
-    if len(counts)>20 and all(re.fullmatch(r'-?\d+', v) for v in counts):
+    if regression is None and len(counts)>3 and all(re.fullmatch(r'-?\d+', v) for v in counts):
         logger.info(f"{table.name}: the {len(counts)} whole numbers in column {column!r} are classes; regression=True makes them scores")
     if len(counts)>len(values)/2:
         raise ValueError(f"{table.name}: {len(counts):,} different labels in {len(values):,} rows, the first is {values[0][:60]!r}: "
@@ -236,7 +252,7 @@ def table_rows(
     for c in (*task.text,task.label):
         if c not in table.columns:
             raise ValueError(f"{table.name}: no column {c!r}, as in the training rows; columns there: {', '.join(table.columns)}")
-        need_cells(table, c, 'label' if c==task.label else 'text')
+    need_cells(table, {**dict.fromkeys(task.text, 'text'), task.label:'label'})
     kind = Classify(task)
     return (kind.any_scale if any_scale else kind).read(table)
 
@@ -280,10 +296,10 @@ def table_task(
     train,same = tables['train'],None
     if group is not None:
         need_columns(train, [str(group)])
-        need_cells(train, str(group), 'group')
         same = train.columns[str(group)]
         train = replace(train, columns={k:v for k,v in train.columns.items() if k!=str(group)})
     text,label = choose_columns(train, text, label)
+    need_cells(tables['train'], {**({} if same is None else {str(group):'group'}), **dict.fromkeys(text, 'text'), label:'label'})
     task = own_task(train, text, label, find_labels(train, label, regression), metric)
     splits = {s:table_rows(t, task, any_scale=s!='train') for s,t in tables.items()}
     if dev is None: splits.update(split_rows(splits['train'], bool(task.labels), .1 if valid is None else valid, same))

@@ -209,6 +209,11 @@ def question_columns(table:Table) -> dict: # question, context, answer, start, i
     found = {k:next((names[n] for n in usual if n in names), None) for k,usual in _usual.items()}
     return {k:c for k,c in found.items() if c is not None}
 
+_labels = {*'yes no maybe true false unknown 0 1'.split()}
+
+def _are_labels(words, n, standing): # answers in small letters; how many, and how many of them are in their contexts
+    return words<=_labels or 1<len(words)<=min(10, n/2) and 10*standing<n
+
 def has_questions(table:Table) -> bool:
     "Whether a table has questions, contexts and answers."
     names,columns = {c.lower() for c in table.columns},question_columns(table)
@@ -218,7 +223,10 @@ def has_questions(table:Table) -> bool:
     def stands(o, c): return isinstance(o, dict) or bool(regex.search(rf'(?i)(?<![a-z0-9]){regex.escape(str(o))}(?![a-z0-9])', str(c)))
     cells = islice(zip(table.columns[columns['answer']], table.columns[columns['context']]), 1000)
     filled = [(a,c) for a,c in ((_unpacked(v, table.name),c) for v,c in cells) if a]
-    return sum(isinstance(a, dict) or any(stands(o, c) for o in a) for a,c in filled)>len(filled)/2
+    standing = sum(isinstance(a, dict) or any(stands(o, c) for o in a) for a,c in filled)
+    if standing>len(filled)/2: return True
+    words = {str(o).strip().lower() for a,_ in filled for o in a}
+    return {'question','context'}<=names and not names.isdisjoint(('answer','answers')) and not _are_labels(words, len(filled), standing)
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #ef2d49d5
 def _row(row, where):
@@ -250,8 +258,9 @@ def question_rows(
     rows = [_row({k:table.columns[c][i] for k,c in names.items()}, where) for i,where in enumerate(table.locations)]
     questions,contexts,accepted,spans,searched,lost = map(list, zip(*rows))
     lost = [*filter(None, lost)]
-    if len(lost)>n//10: raise ValueError(f"{lost[0]} ({len(lost)} such questions of {n}). Places are counted in characters, from 0; "
-        "a text that stands in its context once is found without")
+    if len(lost)>n//10: raise ValueError(f"{lost[0]} ({len(lost)} such questions of {n}). Answers are copied from their "
+        "contexts. Places are counted in characters, from 0; a text that stands in its context once is found without. "
+        f"If answers are labels, pass text='{names['question']},{names['context']}' and label='{names.get('answer')}'")
     found = sum(searched)
     if found: logger.info(f"{name}: {found:,} of {n:,} answers were not at their places and were searched in their contexts")
     unknown = 'answer' not in names or all(a is None for a in accepted)

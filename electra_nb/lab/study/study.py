@@ -18,14 +18,14 @@ from ...glue.kinds import kind_of
 from ...glue.loading import in_layout, load_task, read_split
 from ...glue.tables import need_columns, read_table, Table
 from ...glue.tasks import tasks, Task, TaskData
-from ..own_data.data import own_readers, own_rows, own_table, tell_overlap
+from ..own_data.data import filled_rows, own_readers, own_rows, tell_overlap
 from ..own_data.labels import as_names
 from ..questions.rows import question_columns
 from ..scoring.texts import named_file
 from .folder import read_ledger
 from .results import plot_confusion, top_losses as _top_losses
 from .statistics import beside, compare as _compare, is_random, paper_table, plot_scores, summarize, Comparison
-from ..tags.rows import as_sentences, list_columns
+from ..tags.rows import as_sentences, list_columns, word_rows
 from ..tags.tasks import choose_lists
 from ...model.hf import quiet_hf
 from dataclasses import replace
@@ -74,7 +74,7 @@ def _texts(table, task, names):
     return columns[0] if len(names)==1 else [*zip(*columns)]
 
 def _sentences(table, task, names):
-    table = as_sentences(table) or table
+    table = as_sentences(filled_rows(table) if word_rows(table) else table) or table # an empty row stands between sentences
     if names[0] not in table.columns and len(list_columns(table))>1: names = choose_lists(table)[:1]
     return _texts(table, task, names)
 
@@ -124,7 +124,7 @@ def rows_to_predict(
         known = file_kind(path) in own_readers()
         if not known: check_text_file(path)
         in_rows = known and file_kind(path)!='.txt' or in_columns(path, task, as_names(text) or task.text)
-        source = own_table(path) if in_rows else in_lines(read_lines(path, cut_long=False), task, path)
+        source = read_table(path, own_readers()) if in_rows else in_lines(read_lines(path, cut_long=False), task, path)
     refuse_form(source)
     if isinstance(source, dict) and all(isinstance(v, str) for v in source.values()): source = [source]
     in_dicts = isinstance(source, list) and source and all(isinstance(r, dict) for r in source)
