@@ -2790,6 +2790,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                                   'electra_nb/lab/study/statistics.py'),
                                                  'electra_nb.lab.study.statistics.mean_test': ( 'lab/study/statistics.html#mean_test',
                                                                                                 'electra_nb/lab/study/statistics.py'),
+                                                 'electra_nb.lab.study.statistics.note_words': ( 'lab/study/statistics.html#note_words',
+                                                                                                 'electra_nb/lab/study/statistics.py'),
                                                  'electra_nb.lab.study.statistics.p_words': ( 'lab/study/statistics.html#p_words',
                                                                                               'electra_nb/lab/study/statistics.py'),
                                                  'electra_nb.lab.study.statistics.paper_table': ( 'lab/study/statistics.html#paper_table',

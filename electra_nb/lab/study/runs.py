@@ -24,7 +24,7 @@ from ..speed.pools import in_order
 from .folder import append_line, best_runs, check_rows, extra_rows, open_study, prune_models
 from .folder import read_ledger, run_name, save_best, write_predictions
 from ..reports.tracking import TrackTask
-from .statistics import gain_sentence
+from .statistics import gain_sentence, note_words
 from .study import saved_task, Study
 from ...training.folder import versions
 from functools import partial
@@ -296,9 +296,9 @@ def log_summary(study:Study) -> None:
         logger.info(_task_sentence(dict(r, metric=metric)))
     try: table = study.compare()
     except ValueError: return # runs of one start only
-    n_tasks = int(table.p.notna().sum())
-    for r in table.to_dict('records'):
-        if r['task'] in study.data: logger.info(gain_sentence(r, n_tasks)+_advice(r, study))
+    n_tasks,rows = int(table.p.notna().sum()),[r for r in table.to_dict('records') if r['task'] in study.data]
+    for r in rows: logger.info(gain_sentence(r, n_tasks)+_advice(r, study))
+    for words in note_words(r['note'] for r in rows): logger.info(words)
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #dcc4d4d7
 def closing_words(study:Study) -> str:
