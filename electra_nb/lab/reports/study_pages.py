@@ -102,7 +102,8 @@ def study_page(folder:str) -> str: # HTML
     return render('study.html', title=title, lines=lines, n_tasks=summary.task.nunique(), today=date.today(), # chkstyle: ignore
         medians=[(f"{r['task']}, {r['start']}: median {r['metric']}", f"{r['median']:.1f}") for r in scored],
         gains=[f'{gain_sentence(r, len(compared))}.' for r in compared.to_dict('records')] if compared is not None else [],
-        saved=[*note_words(() if compared is None else compared.note),*labels_saved(folder, summary.task.unique())], failures=[failure_sentence(r) for r in lines if r['failure']], figures=score_figures(lines),
+        saved=[*note_words(() if compared is None else compared.note),*labels_saved(folder, summary.task.unique())],
+        failures=[failure_sentence(r) for r in lines if r['failure']], figures=score_figures(lines),
         tables=study_tables(lines, summary, compared), constants=own.items(), code=use_lines(folder),
         changed=[(k, f'{v} (usually {usual[k]})') for k,v in own.items() if k in usual and v!=usual[k]],
         ledger=words_table(ledger, {k:k for k in ledger}), machine={'time of all runs':f'{seconds/60:.1f} min',

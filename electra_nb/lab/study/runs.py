@@ -301,18 +301,24 @@ def log_summary(study:Study) -> None:
     for words in note_words(r['note'] for r in rows): logger.info(words)
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #dcc4d4d7
+def _remedy(runs): # that all failed
+    short = all(r['failure']!='diverged' and (r['steps']<20 or (r['recipe'].get('epochs') or 1)<1) for r in runs)
+    return f"try more epochs: no run had more than {max(r['steps'] for r in runs):,} step(s)" if short else 'try a lower lr, or more epochs'
+
 def closing_words(study:Study) -> str:
     "Where report and models are, and a command that uses the best model."
     out,report = study.out,f'finished: {study.out}/report.html is the report'
     saved = {saved_task(p.parent)[0] for p in out.glob('models/[!.]*/task.json')}
-    names = [name for name in study.data if name in saved]
-    if not names: return f'{report}; no run has left a model.'
+    runs = {name:[r for r in study.lines if r['task']==name] for name in study.data if name in saved}
+    if not runs: return f'{report}; no run has left a model.'
+    names = [name for name,lines in runs.items() if not all(r['failure'] for r in lines)]
+    if not names: return f'{report}; every run failed, so no model in {out}/models is of use: {_remedy(sum(runs.values(), []))}.'
     best = study.models(names[0])[0]
     where = f'{best} is the best model' if len(names)==1 else f'the best models are in {out}/models'
-    if all(r['failure'] for r in study.lines if r['task'] in names):
-        where = f'every run failed, so no model in {out}/models is of use: try a lower lr, or more epochs'
     _,task,cfg = saved_task(best)
     kind = kind_of(task)
     answer = f'from electra_nb import Study; print(Study({str(out)!r}).predict([{kind.example}], {names[0]!r}))'
     commands = [f"  python -c {shell_word(code)}" for code in (answer,'; '.join(kind.use(best, cfg.own)))]
-    return f'{report}, {where}.\nNext, predict for texts of your own, here or wherever the folder of the model goes:\n'+'\n'.join(commands)
+    said = kind.string_note(study.data[names[0]].splits['train']) if hasattr(kind, 'string_note') else ''
+    following = 'Next, predict for texts of your own, here or wherever the folder of the model goes:'
+    return '\n'.join([f'{report}, {where}.',*([said] if said else []),following,*commands])
