@@ -28,7 +28,7 @@ def described(
 ) -> dict: # about: a line; options: rows of heading, name, type and meaning
     "What the help of a function says."
     def text(v): return v.docment+(f' [default: {v.default}]' if v.default not in (None,False) else '')
-    def kind(anno): return getattr(anno, '__name__', 'str')
+    def kind(anno): return 'str' if anno is type(None) else getattr(anno, '__name__', 'str') # that of a default which is None
     params = {k:v for k,v in docments(f, full=True, returns=False).items() if k not in docs and k!='options' and v.anno is not list}
     run = [['run', k, kind(v.anno), text(v)] for k,v in params.items()]
     more = [[titles[group], k, kind(anno), comment] for k,(group,anno,comment) in docs.items()]
@@ -115,6 +115,7 @@ class Command:
         docs=dict, # as in `described`, or a function that gives them
         titles=dict, # likewise
         show:Callable=None, # called with the result
+        second:str=None, # option that may stand after the first without its name
     ): store_attr()
 
     def described(self): return described(self.f, *(x() if callable(x) else x for x in (self.docs,self.titles)))
@@ -130,8 +131,9 @@ class Command:
         if hasattr(sys.stdout, 'reconfigure'): sys.stdout.reconfigure(errors='backslashreplace') # for letters that a terminal cannot show
         with exit_codes(self.name):
             _refuse_values(argv, parser)
-            if rest: _refuse(rest, parser, self.check, self.hint)
             given = {k:_yes_no(v) for k,v in vars(args).items() if v is not None}
+            if self.second not in (None,*given) and rest and not rest[0].startswith('-'): given[self.second] = rest.pop(0)
+            if rest: _refuse(rest, parser, self.check, self.hint)
             res = self.f(**given)
             if self.show: self.show(res)
 

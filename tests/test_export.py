@@ -5,7 +5,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np, pytest, torch
-from electra_nb import export, finetune, pretrain
+from electra_nb import export, finetune, pretrain, score
 from electra_nb.core.tiny import tiny_text
 from electra_nb.lab.export.onnx import held_out_texts, to_onnx
 from electra_nb.lab.export.page import node_scores, packages, runtime_folder, score_gap, to_page
@@ -59,12 +59,14 @@ def tags(path):
     return str(path)
 
 def test_tags(run, tmp_path):
-    "A plain head leaves; a wide one is refused with the setting that avoids it."
+    "A plain head leaves; a wide one is refused with the setting that avoids it. What needs a run says of a study which one."
     for head in ('linear','wide'): finetune(str(run), data=tags(tmp_path/'tags.txt'), tag_head=head, epochs=1, rivals=False, device='cpu', out=str(tmp_path/head))
     done = export(str(tmp_path/'linear'))
     assert done.gap<=1e-5 and done.int8_gap<.05
     with pytest.raises(ValueError, match="tag_head='linear'"): export(str(tmp_path/'wide'))
     assert not (tmp_path/'wide-onnx').exists()
+    for of_a_run in (lambda study: export(study, 'page'),lambda study: score(study, ['a text'])):
+        with pytest.raises(ValueError, match="the Hugging Face folder that it was made from, 'mine'"): of_a_run(str(tmp_path/'wide'))
 
 def test_answers(run, tmp_path):
     "Both ends of an answer are outputs."

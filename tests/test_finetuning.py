@@ -295,10 +295,11 @@ def test_paper_head_is_refused(tmp):
 
 def test_next_command(tmp):
     "The command that a study prints at its end works, offline, for every kind of task; the report that it names is there."
-    (tmp/'two.csv').write_text('sentence1,sentence2,label\n'+''.join(f'a {a},a {b},{a==b}\n' for a in 'xyz' for b in 'xyz'))
+    (tmp/'two.csv').write_text('sentence1,sentence2,label\n'+''.join(f'a {a},a {b},{a<b}\n' for a in 'stuvwxyz' for b in 'stuvwxyz'))
     (tmp/'few.conll').write_text(tagged_sentences(20))
     write_asked(tmp/'asked.json')
-    calls = [f"finetune(data={f!r}, runs=1, epochs=.2, device='cpu', out='next {f}')" for f in ('rows.csv','two.csv','few.conll','asked.json')]
+    files = {'rows.csv':3, 'two.csv':30, 'few.conll':.2, 'asked.json':.2} # name -> epochs
+    calls = [f"finetune(data={f!r}, runs=1, epochs={n}, device='cpu', out='next {f}')" for f,n in files.items()]
     rc,out,err = run(tmp, '\n'.join(['from electra_nb import finetune',*calls]))
     assert (rc,err)==(0,''), err
     said = [shlex.split(l) for l in out.splitlines() if l.strip().startswith('python')]

@@ -135,13 +135,14 @@ def test_command(tmp):
     assert (r['replacement'],r['carry_overflow'],r['steps'])==(False,True,5)
 
 def test_help_is_cheap():
-    "The commands of the shell show their help without loading the libraries."
+    "The commands of the shell show their help without loading the libraries, and every option has a type that one can write."
     listed = re.findall(r'(\w+)=electra_nb\.commands:(\w+)', (Path(__file__).parent.parent/'settings.ini').read_text())
     assert len(listed)>=6
     for command,name in listed:
         code = f"import sys; sys.argv = ['{command}', '--help']\nfrom electra_nb.commands import {name}\ntry: {name}()\nfinally: assert not {{'torch','fastai','transformers','numpy','sklearn'}}&set(sys.modules)"
         p = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
         assert p.returncode==0 and p.stdout.startswith(f'usage: {command}'), p.stderr
+        assert 'NoneType' not in p.stdout, command
 
 def test_import_is_cheap():
     "`import electra_nb` loads neither torch nor fastai."

@@ -15,7 +15,7 @@ from ..objectives.table import objective_of
 from ..recipe import make_recipe, recipe_from_file
 from ..text.tokenizer import check_tokenizer, load_tokenizer
 from ..core.messages import logger
-from ..core.files import verify_folder
+from ..core.files import read_json, verify_folder
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import nn
@@ -48,6 +48,9 @@ def find_encoder(
     if path.exists() and (path/'checkpoints').is_dir():
         raise ValueError(f"{source} is a run that has not finished: continue it, or pass one of its checkpoints, such as "
             f"{source}/checkpoints/step_…")
+    if (path/'study.json').is_file():
+        raise ValueError(f"{source} is a study of fine-tuned models: what is needed here is the run or the Hugging Face folder that it was "
+            f"made from, {read_json(path/'study.json', ('model',))['model']!r}")
     if path.exists():
         raise ValueError(f"{source} is no model: a run folder (with {inside.name}/) or a Hugging Face folder (with config.json) is needed")
     if not re.fullmatch(r'[\w-][\w.-]*/[\w.-]+', str(source)) or path.parts[0] in ('runs','models'):

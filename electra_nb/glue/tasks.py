@@ -35,6 +35,7 @@ class Task:
     max_len:int=128 # ids in a row, special tokens included (original code)
     kind:str='classify' # key of `glue.kinds.kinds`
     scheme:str='' # of the kind 'tag': how spans are written as tags, such as 'BIOES'; empty: tags are word classes
+    blanks:bool=False # of the kind 'tag': a sentence passed as a string is cut at blanks alone, not at punctuation as well
     symmetric:bool=False # a pair may be read in either order: train on both (original code, not in the paper)
     intermediate:str='' # task that may be fine-tuned first (paper, appendix: for its test results)
     intermediate_lr:float=None # peak learning rate after that task; None: as otherwise

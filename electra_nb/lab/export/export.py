@@ -115,6 +115,7 @@ def _page(run, out, texts):
     places = [Path(r) for r in run.split(',')]
     names = [(p.parent if p.name=='discriminator' else p).name for p in places]
     if len({*names})<len(names): raise ValueError(f"run={run!r}: readers choose a model by the name of its folder, so each needs its own")
+    for p in places: find_encoder(p) # says what is wrong before anything is fetched
     d = to_page(dict(zip(names, map(str, places))), out, texts)
     said = '; '.join(f'{m.name}: {m.bytes:,} bytes, probabilities as from `score` to {m.gap:.1g}, with 8 bits to {m.int8_gap:.2g} ({m.n_texts} texts)' for m in d.models)
     return d,said,f'python -m http.server --directory {out}'
@@ -132,7 +133,7 @@ def _hub(run, out, **options):
 whats = {'onnx':_onnx, 'sentence-transformers':_vectors, 'page':_page, 'hub':_hub}
 
 def export(
-    run:str='last', # run folder, study of one task, or Hugging Face folder; for a page several, with commas between; 'last': the newest run in runs/
+    run:str='last', # run folder, study of one task (not for a page), or Hugging Face folder; for a page several, with commas between; 'last': the newest in runs/
     what:str='onnx', # 'onnx', 'sentence-transformers', 'page' (words light up in a browser) or 'hub'
     out:str=None, # new folder, or user/name on the hub; None: beside the run, with WHAT in its name
     texts=None, # sentences by which numbers are compared and a layer is chosen, in the order of a text: a file, strings; None: held-out text of the run
@@ -152,5 +153,5 @@ def export(
     return done
 
 # %% ../../../nbs/lab/export/04_export.ipynb #19f1e1d1
-cli = Command('electra_export', export, 'a run is named first, what to make of it with --what')
+cli = Command('electra_export', export, 'a run is named first, then what to make of it', second='what')
 if __name__=='__main__' and __spec__: cli() # python -m

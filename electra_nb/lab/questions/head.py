@@ -179,7 +179,7 @@ def reader_lines(
     return ['from transformers import AutoModelForQuestionAnswering, AutoTokenizer', # chkstyle: ignore (a field after the other)
         f"tok,model = (c.from_pretrained({str(folder)!r}) for c in (AutoTokenizer,AutoModelForQuestionAnswering))",
         "ids = tok('a question', 'its context', return_tensors='pt')", 'out = model(**ids)',
-        "print(tok.decode(ids['input_ids'][0,out.start_logits.argmax():out.end_logits.argmax()+1]))"]
+        'a,b = out.start_logits.argmax(),out.end_logits.argmax()', "print(tok.decode(ids['input_ids'][0,a:b+1]) if a else '')"]
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #fb9419ae
 def build_reader(electra:ElectraModel, tensors:dict, notes:dict) -> Reader:

@@ -14,7 +14,7 @@ from ...core.files import atomic_file, read_json
 from .elements import render, svg
 from .pages import run_page, save_run_report
 from .run_folder import newest_folder
-from ..study.statistics import beside, gain_sentence, groups, paper_table, plot_scores, summarize
+from ..study.statistics import beside, gain_sentence, groups, note_words, paper_table, plot_scores, summarize
 from ..study.fewer_rows import labels_saved
 from ..study.folder import read_ledger
 from ..study.study import saved_task
@@ -102,7 +102,8 @@ def study_page(folder:str) -> str: # HTML
     return render('study.html', title=title, lines=lines, n_tasks=summary.task.nunique(), today=date.today(), # chkstyle: ignore
         medians=[(f"{r['task']}, {r['start']}: median {r['metric']}", f"{r['median']:.1f}") for r in scored],
         gains=[f'{gain_sentence(r, len(compared))}.' for r in compared.to_dict('records')] if compared is not None else [],
-        saved=labels_saved(folder, summary.task.unique()), failures=[failure_sentence(r) for r in lines if r['failure']], figures=score_figures(lines),
+        saved=[*note_words(() if compared is None else compared.note),*labels_saved(folder, summary.task.unique())],
+        failures=[failure_sentence(r) for r in lines if r['failure']], figures=score_figures(lines),
         tables=study_tables(lines, summary, compared), constants=own.items(), code=use_lines(folder),
         changed=[(k, f'{v} (usually {usual[k]})') for k,v in own.items() if k in usual and v!=usual[k]],
         ledger=words_table(ledger, {k:k for k in ledger}), machine={'time of all runs':f'{seconds/60:.1f} min',

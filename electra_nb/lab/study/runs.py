@@ -24,7 +24,7 @@ from ..speed.pools import in_order
 from .folder import append_line, best_runs, check_rows, extra_rows, open_study, prune_models
 from .folder import read_ledger, run_name, save_best, write_predictions
 from ..reports.tracking import TrackTask
-from .statistics import gain_sentence
+from .statistics import gain_sentence, note_words
 from .study import saved_task, Study
 from ...training.folder import versions
 from functools import partial
@@ -296,23 +296,29 @@ def log_summary(study:Study) -> None:
         logger.info(_task_sentence(dict(r, metric=metric)))
     try: table = study.compare()
     except ValueError: return # runs of one start only
-    n_tasks = int(table.p.notna().sum())
-    for r in table.to_dict('records'):
-        if r['task'] in study.data: logger.info(gain_sentence(r, n_tasks)+_advice(r, study))
+    n_tasks,rows = int(table.p.notna().sum()),[r for r in table.to_dict('records') if r['task'] in study.data]
+    for r in rows: logger.info(gain_sentence(r, n_tasks)+_advice(r, study))
+    for words in note_words(r['note'] for r in rows): logger.info(words)
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #dcc4d4d7
+def _remedy(runs): # that all failed
+    short = all(r['failure']!='diverged' and (r['steps']<20 or (r['recipe'].get('epochs') or 1)<1) for r in runs)
+    return f"try more epochs: no run had more than {max(r['steps'] for r in runs):,} step(s)" if short else 'try a lower lr, or more epochs'
+
 def closing_words(study:Study) -> str:
     "Where report and models are, and a command that uses the best model."
     out,report = study.out,f'finished: {study.out}/report.html is the report'
     saved = {saved_task(p.parent)[0] for p in out.glob('models/[!.]*/task.json')}
-    names = [name for name in study.data if name in saved]
-    if not names: return f'{report}; no run has left a model.'
+    runs = {name:[r for r in study.lines if r['task']==name] for name in study.data if name in saved}
+    if not runs: return f'{report}; no run has left a model.'
+    names = [name for name,lines in runs.items() if not all(r['failure'] for r in lines)]
+    if not names: return f'{report}; every run failed, so no model in {out}/models is of use: {_remedy(sum(runs.values(), []))}.'
     best = study.models(names[0])[0]
     where = f'{best} is the best model' if len(names)==1 else f'the best models are in {out}/models'
-    if all(r['failure'] for r in study.lines if r['task'] in names):
-        where = f'every run failed, so no model in {out}/models is of use: try a lower lr, or more epochs'
     _,task,cfg = saved_task(best)
     kind = kind_of(task)
     answer = f'from electra_nb import Study; print(Study({str(out)!r}).predict([{kind.example}], {names[0]!r}))'
     commands = [f"  python -c {shell_word(code)}" for code in (answer,'; '.join(kind.use(best, cfg.own)))]
-    return f'{report}, {where}.\nNext, predict for texts of your own, here or wherever the folder of the model goes:\n'+'\n'.join(commands)
+    said = kind.string_note(study.data[names[0]].splits['train']) if hasattr(kind, 'string_note') else ''
+    following = 'Next, predict for texts of your own, here or wherever the folder of the model goes:'
+    return '\n'.join([f'{report}, {where}.',*([said] if said else []),following,*commands])

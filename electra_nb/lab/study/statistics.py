@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['Sample', 'paper_columns', 'other_columns', 'references', 'leave_out_sums', 'leave_out', 'make_sample',
            'pseudo_values', 'seed_part', 'shared_part', 'row_part', 'mean_test', 'is_random', 'groups', 'split_score',
-           'run_sample', 'failed_runs', 'summarize', 'paper_table', 'plot_scores', 'difference_test', 'p_words',
-           'Comparison', 'compare', 'beside', 'gain_sentence']
+           'run_sample', 'failed_runs', 'summarize', 'paper_table', 'plot_scores', 'note_words', 'difference_test',
+           'p_words', 'Comparison', 'compare', 'beside', 'gain_sentence']
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #1358f95d
 import math, numpy as np, pandas as pd
@@ -263,8 +263,16 @@ def _check_same(task, runs, split='dev'):
 # %% ../../../nbs/lab/study/03_statistics.ipynb #36c1f4cf
 def _worked(runs, split='dev'): return [r for r in runs if split_score(r, split) is not None and not r['failure']]
 
-_few_runs = {1:'a single run: another seed may give another sign', 2:'two runs: equal models with rare bad seeds have '
-    'p < 0.01 in 3 to 4 of 100 tests; five runs say more'} # runs of the model that has fewer -> note
+_few_runs = {1:'a single run', 2:'two runs'} # runs of the model that has fewer -> note
+_few_words = ('another seed may give another sign',
+    'equal models with rare bad seeds have p < 0.01 in 3 to 4 of 100 tests; five runs say more')
+
+def note_words(
+    notes, # of the rows of `compare`
+) -> list: # a sentence for each note that needs one
+    "What the notes on few runs mean, said once for all rows."
+    found = {o for n in notes for o in n.split('; ')}
+    return [f'{k}: {words}' for k,words in zip(_few_runs.values(), _few_words) if k in found]
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #71c140c6
 def difference_test(
@@ -334,8 +342,8 @@ class Comparison(pd.DataFrame):
         words = self.in_words()
         notes = [f'{t}: {n}' for t,n in zip(words.task, words.note) if n]
         shown = words.drop(columns=[*self.headings,'note'])
-        return '\n'.join([shown.to_string(index=False), self.legend, *notes])
-    def _repr_html_(self): return f'{self.in_words().to_html(index=False)}<p>{self.legend}</p>'
+        return '\n'.join([shown.to_string(index=False), self.legend, *notes, *note_words(self.note)])
+    def _repr_html_(self): return f"{self.in_words().to_html(index=False)}<p>{'<br>'.join([self.legend, *note_words(self.note)])}</p>"
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #973bd3de
 def _as_often(others, runs, split='dev'):

@@ -14,7 +14,7 @@ from ...glue.splits import dev_split, text_core, refuse_idle
 from ...glue.tables import Table
 from ...glue.tasks import Task
 from ...glue.twin import load_head, lone_encoder, pipeline_lines, predict_lines, refuse_twin, save_head
-from .rows import check_known, list_column, TagSplit, word_lists
+from .rows import check_known, cut_at_blanks, list_column, TagSplit, torn_words, word_lists
 from .spans import as_spans, clean_spans, n_loose, parts, ratio, span_tags, tag_metrics, tag_spans
 from .tagger import TagFeatures, Tagger, TagLoss, tagger_twin, TagConfig
 from .wide import chain_loss, WideFeatures, WideTagger
@@ -77,14 +77,14 @@ def read(self:Tag, table:Table, labelled:bool=True) -> TagSplit:
     return TagSplit(words, tags, table.name, table.skipped)
 
 @patch
-def rows_of(self:Tag, texts) -> TagSplit: return TagSplit(word_lists(texts)) # sentences or lists of words, one or several
+def rows_of(self:Tag, texts) -> TagSplit: return TagSplit(word_lists(texts, self.task.blanks)) # sentences or lists of words, one or several
 
 # %% ../../../nbs/lab/tags/07_tag.ipynb #db64a768
 @patch
 def settle(self:Tag, splits:dict) -> Task:
-    "The task with all tags of all splits, sorted (original code)."
+    "The task with all tags of all splits, sorted (original code), and with how sentences are cut."
     found = {t for rows in splits.values() for ts in rows.tags or () for t in ts}
-    return replace(self.task, labels=self.task.labels or tuple(sorted(found)))
+    return replace(self.task, labels=self.task.labels or tuple(sorted(found)), blanks=cut_at_blanks(splits['train'].words))
 
 @patch
 def hold_out(self:Tag, rows:TagSplit, share:float, same:list=None) -> dict: # 'train' and 'dev' -> rows
@@ -96,6 +96,15 @@ def hold_out(self:Tag, rows:TagSplit, share:float, same:list=None) -> dict: # 't
         raise ValueError(f"{rows.source} has too few different sentences ({len(rows)} in all) to hold some out: pass more, or dev=. "
             "In a file with a word a line, an empty line ends a sentence")
     return dict(train=rows.take(~held), dev=rows.take(held))
+
+# %% ../../../nbs/lab/tags/07_tag.ipynb #44a7e9c4
+@patch
+def string_note(self:Tag, rows:TagSplit) -> str: # training rows; empty: there is nothing to say
+    "How a sentence that is passed as a string is cut, where the training words are others."
+    share,word = torn_words(rows.words)
+    if not self.task.blanks and share<=.02: return ''
+    where = 'at blanks alone: at punctuation as well,' if self.task.blanks else 'at blanks and at punctuation, and so'
+    return f'A sentence passed as a string is cut {where} {share:.0%} of the training words would be torn, such as {word!r}. Lists of words stay as they are.'
 
 # %% ../../../nbs/lab/tags/07_tag.ipynb #64ab32a6
 @patch
