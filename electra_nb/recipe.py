@@ -8,7 +8,7 @@ __all__ = ['recipes', 'own_sizes', 'generator_shape', 'Recipe', 'with_objective'
            'stored_recipe', 'recipe_docs', 'list_options', 'group_titles']
 
 # %% ../nbs/book/39_recipe.ipynb #bc24dfb4
-import inspect, json
+import inspect, json, os
 from dataclasses import dataclass, fields, replace
 from .model.families import family_named
 from .model.towers import ModelConfig, tower_configs, sizes
@@ -121,7 +121,7 @@ def corpus_hint(
     size, # what was given as a size
 ) -> str: # to be put behind a message; empty: it is no name of a file, and no text
     "How text is passed that was given as a size."
-    if isinstance(size, str) and not (any(c in size for c in './ ') or Path(size).exists()): return ''
+    if isinstance(size, str) and not (any(c in size for c in './ ') or os.path.exists(size)): return ''
     return f"; text is passed as corpus={repr(str(size))[:80] if isinstance(size, (str,Path)) else ''}"
 
 # %% ../nbs/book/39_recipe.ipynb #5c5c5672

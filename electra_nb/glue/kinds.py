@@ -26,7 +26,8 @@ class OwnRows:
 
 # %% ../../nbs/book/49_kinds.ipynb #a54e156d
 class Kind(Protocol):
-    "What is asked of a kind; an object of it holds a task. The argument `own` is an object of its `settings`."
+    """What is asked of a kind; an object of it holds a task. The argument `own` is an object of its `settings`. It may have two members more,
+    sentences for the end of a study: `if_beaten`, where another method is better, and `string_note(rows)`, on what `predict` does to a string."""
     task:Task # whatever is asked is asked about this task
     title:str # of its tasks, in messages and in the help of `finetune`
     settings:type # dataclass of the settings that only this kind has; `narrow` in it: other defaults in encoders narrower than 256

@@ -28,8 +28,8 @@ from transformers import PreTrainedTokenizerFast
 _fields = 'nll mlm_preds sampled corrupted is_replaced logits real slots'
 
 class RTDOutput(StepOutput, namedtuple('RTDOutput', _fields)):
-    """What a step computes: `nll` (bs, n) of the true token at each slot; `mlm_preds` (bs, n) likeliest token (in training, the sampled one); `sampled` (bs, n);
-    `corrupted` (bs, sl); `is_replaced` (bs, sl) bool; `logits` (bs, sl) of the discriminator; `real` (bs, sl) bool, False at padding;
+    """What a step computes: `nll` (bs, n) of the true token at each slot; `mlm_preds` (bs, n) likeliest token (in training, the sampled one);
+    `sampled` (bs, n); `corrupted` (bs, sl); `is_replaced` (bs, sl) bool; `logits` (bs, sl) of the discriminator; `real` (bs, sl) bool, False at padding;
     `slots` (bs, n)."""
     dump = ('sampled','corrupted','is_replaced') # kept of a batch whose loss is not finite
     def rows(self, tok, xb, i, verdict=False): return rtd_rows(tok, xb, self, i, verdict)

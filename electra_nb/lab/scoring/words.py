@@ -145,10 +145,10 @@ def _remarks(scores):
     "What a reader should know of texts that were scored."
     texts = [(i,s) for i,s in enumerate(scores, 1) if isinstance(s, TextScore) and len(s.logp)]
     strange = [f'{s.unknown} of {len(s.logp)} tokens of text {i}' for i,s in texts if s.unknown>len(s.logp)/3]
-    if strange: yield f"unknown to the model, which can say nothing of them: {strange[0]}{f', and more in {len(strange)-1} others' if strange[1:] else ''}"
-    words = [w for _,s in texts for w in s.words]
-    if not words or any(s.marked for _,s in texts): return
-    highest = max(words, key=lambda w: w.error_prob)
+    more = f', and more in {len(strange)-1} others' if strange[1:] else ''
+    if strange: yield f'unknown to the model, which can say nothing of them: {strange[0]}{more}'
+    if not texts or any(s.marked for _,s in texts): return
+    highest = max((w for _,s in texts for w in s.words), key=lambda w: w.error_prob)
     yield f'no word is above {texts[0][1].threshold:.2g}, and the highest is {highest.text!r:.40}, {highest.error_prob:.2f}'
 
 class Scores(list):

@@ -263,16 +263,16 @@ def _check_same(task, runs, split='dev'):
 # %% ../../../nbs/lab/study/03_statistics.ipynb #36c1f4cf
 def _worked(runs, split='dev'): return [r for r in runs if split_score(r, split) is not None and not r['failure']]
 
-_few_runs = {1:'a single run', 2:'two runs'} # runs of the model that has fewer -> note
-_few_words = ('another seed may give another sign',
-    'equal models with rare bad seeds have p < 0.01 in 3 to 4 of 100 tests; five runs say more')
+_few_words = {'a single run':'another seed may give another sign', # note -> what it means
+    'two runs':'equal models with rare bad seeds have p < 0.01 in 3 to 4 of 100 tests; five runs say more'}
+_few_runs = dict(enumerate(_few_words, 1)) # runs of the model that has fewer -> note
 
 def note_words(
     notes, # of the rows of `compare`
 ) -> list: # a sentence for each note that needs one
     "What the notes on few runs mean, said once for all rows."
     found = {o for n in notes for o in n.split('; ')}
-    return [f'{k}: {words}' for k,words in zip(_few_runs.values(), _few_words) if k in found]
+    return [f'{k}: {words}' for k,words in _few_words.items() if k in found]
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #71c140c6
 def difference_test(
