@@ -134,7 +134,7 @@ whats = {'onnx':_onnx, 'sentence-transformers':_vectors, 'page':_page, 'hub':_hu
 
 def export(
     run:str='last', # run folder, study of one task (not for a page), or Hugging Face folder; for a page several, with commas between; 'last': the newest in runs/
-    what:str='onnx', # 'onnx', 'sentence-transformers', 'page' (words light up in a browser) or 'hub'
+    what:str='onnx', # 'onnx', 'sentence-transformers', 'page' (words light up in a browser) or 'hub'; in a command it may stand second, without its name
     out:str=None, # new folder, or user/name on the hub; None: beside the run, with WHAT in its name
     texts=None, # sentences by which numbers are compared and a layer is chosen, in the order of a text: a file, strings; None: held-out text of the run
     public:bool=False, # on the hub: let everybody see it

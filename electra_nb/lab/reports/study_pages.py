@@ -64,10 +64,11 @@ def score_figures(lines:list) -> list: # of title, svg and caption
     return [dict(title='', svg=svg(partial(plot_scores, rs), f'task{i}'), caption='') for i,rs in enumerate(by_task)]
 
 # %% ../../../nbs/lab/reports/11_study_pages.ipynb #cfb656d5
-def use_lines(folder:Path) -> str: # Python
+def use_lines(folder:Path) -> str: # Python; empty if no model was kept
     "How to use the models of a study."
     saved = [(p.parent,*saved_task(p.parent)) for p in sorted(folder.glob('models/[!.]*/task.json'))]
     by_task = {name:(path,kind_of(task),cfg) for path,name,task,cfg in saved}
+    if not saved: return ''
     lines = ['from electra_nb import Study','',f'study = Study({str(folder)!r})']
     lines += [f'study.predict([{kind.example}], {name!r})' for name,(_,kind,_) in by_task.items()]
     own = [line for path,kind,cfg in by_task.values() for line in kind.use(path, cfg.own)]
