@@ -12,7 +12,7 @@ common = dict( # function -> what most people change, in this order; a function 
 
 public = { # name -> module: what readers look for on its page, and find at its top
     **_where, 'bench':'lab.bench.measure', 'environment':'lab.reports.environment', 'verify':'lab.tf1.verify', # these three have a command
-    'get_corpus':'text.corpus', 'get_tokenizer':'text.tokenizer', 'prepare':'text.prepare', 'build_examples':'text.examples',
+    'get_corpus':'text.corpus', 'get_tokenizer':'text.prepare', 'prepare':'text.prepare', 'build_examples':'text.examples',
     'get_models':'model.towers', 'train':'training.loop', 'pretrain_learner':'training.loop', 'load_task':'glue.loading',
     'own_data':'lab.own_data.data', 'task_learner':'glue.learner', 'summarize':'lab.study.statistics', 'mean_test':'lab.study.statistics'}
 

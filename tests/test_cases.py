@@ -9,7 +9,8 @@ from electra_nb.lab.own_data.data import own_data, own_rows
 from electra_nb.lab.study.study import rows_to_predict
 from electra_nb.lab.tags.spans import tag_spans
 from electra_nb.text.corpus import Corpus, get_corpus
-from electra_nb.text.tokenizer import VocabConfig, bert_tokenizer, get_tokenizer, special_tokens
+from electra_nb.text.prepare import get_tokenizer
+from electra_nb.text.tokenizer import VocabConfig, bert_tokenizer, special_tokens
 from electra_nb.lab.scoring.texts import read_texts
 from electra_nb.recipe import make_recipe, recipe_from_file
 

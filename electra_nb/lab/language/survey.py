@@ -14,7 +14,8 @@ from ..planning.plan import InWords
 from ..reports.text_facts import share_of_letters, span_hashes
 from ...recipe import make_recipe
 from ...text.corpus import cut, get_corpus
-from ...text.tokenizer import coverage_report, even_sample, line_encoder, vocab_kinds
+from ...text.prepare import coverage_report
+from ...text.tokenizer import even_sample, line_encoder, vocab_kinds
 from pathlib import Path
 import numpy as np
 

@@ -18,8 +18,8 @@ from .stream import first_chars
 from ...recipe import group_titles, list_options, make_recipe, recipe_docs
 from ...text.corpus import Documents
 from ...text.examples import whole_documents
-from ...text.prepare import check_vocab_options
-from ...text.tokenizer import get_tokenizer, load_tokenizer, sample_texts, tokenizer_fingerprint
+from ...text.prepare import check_vocab_options, get_tokenizer
+from ...text.tokenizer import load_tokenizer, sample_texts, tokenizer_fingerprint
 from functools import partial
 from itertools import chain
 from pathlib import Path
