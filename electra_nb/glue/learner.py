@@ -86,6 +86,7 @@ def check_settings(
         here,there = (' and '.join(kinds[key].title for key in keys) for keys in (at_hand,owners))
         raise ValueError(f"{name} belongs to {there}, and would have no effect on {here}: leave it out")
 
+# %% ../../nbs/book/50_learner.ipynb #d81bb9d2
 def finetune_config(
     shape:PreTrainedConfig, # of the encoder
     kind:str='classify', # key of `kinds`, that the task has

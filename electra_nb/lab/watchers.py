@@ -34,6 +34,7 @@ class WatchSamples(Watcher):
     def after(self, run, stopped):
         if not stopped: self.samples.complete(run.learn)
 
+# %% ../../nbs/lab/01_watchers.ipynb #a1437444
 class WatchCurves(Watcher):
     "Shows the curves in a notebook."
     name = 'the curves'
@@ -43,6 +44,7 @@ class WatchCurves(Watcher):
         return [self.view]
     def after(self, run, stopped): self.view.show()
 
+# %% ../../nbs/lab/01_watchers.ipynb #3f6d7a7a
 class WatchTrackers(Watcher):
     "Sends the log to the trackers that were asked for."
     name = 'the tracking'

@@ -80,6 +80,7 @@ def scored_line(
     line.update(replaced=data.replaced, glue=bool(data.task.folder), versions=versions())
     return dict(line, date=datetime.now(timezone.utc).strftime('%Y-%m-%d %H:%M'))
 
+# %% ../../../nbs/lab/study/05_runs.ipynb #8ee514d5
 def _machine(device): return torch.cuda.get_device_name() if device=='cuda' else 'CPU'
 
 def ledger_line(
