@@ -50,6 +50,14 @@ def test_no_invented_place():
     named = {(f.name,m) for f in [*written,*nbs] for m in re.findall(r'https?://[\w./-]*electra[-_]nb[\w./-]*|colab\.research', f.read_text())}
     assert {(f,m) for f,m in named if not (url and m.startswith(url))}==set()
 
+flags = dict( # of the original code; those that say which work to do are left out
+    both="debug model_name model_size vocab_file do_lower_case learning_rate weight_decay_rate max_seq_length train_batch_size eval_batch_size model_dir use_tpu tpu_name model_hparam_overrides",
+    pretrain="""electra_objective electric_objective gen_weight disc_weight mask_prob lr_decay_power num_warmup_steps save_checkpoints_steps num_train_steps num_eval_steps keep_checkpoint_max
+        embedding_size vocab_size uniform_generator two_tower_generator untied_generator_embeddings untied_generator generator_layers generator_hidden_size disallow_correct temperature
+        pretrain_tfrecords results_txt results_pkl""",
+    finetune="""num_trials keep_all_models task_names warmup_proportion layerwise_lr_decay num_train_epochs write_test_outputs n_writes_test predict_batch_size double_unordered max_query_length
+        doc_stride n_best_size max_answer_length answerable_classifier answerable_uses_start_logits answerable_weight joint_prediction beam_size qa_na_threshold init_checkpoint data_dir""")
+
 @pytest.mark.parametrize('function', ('pretrain','finetune'))
 def test_other_names(function):
     "What an error says about another program's name is an option of the function, or a sentence; the name itself is none."
@@ -59,6 +67,9 @@ def test_other_names(function):
     usual = """optim optimizer scheduler lr_scheduler_type label_smoothing model_name_or_path init_checkpoint gradient_checkpointing num_proc
     push_to_hub start init_from checkpoint pretrained vocab seq_len num_workers wandb gpus tokeniser trainer learning_rate max_steps"""
     assert {*usual.split()}<={*table}|known and (function=='finetune' or {'mlm','streaming','vocab_kind'}<={*table})
+    assert {*flags[function].split(),*flags['both'].split()}<={*table}|known
+    options = {'gpus':{'cuda'}, 'push_to_hub':{'public'}}
+    for name,here in table.items(): assert {*re.findall(r"\b(\w+)=", here)}<=known|options.get(name, set()), (name,here)
 
 def clone(folder):
     "A repository with the files of the project, as they are now."
@@ -154,7 +165,9 @@ def test_times_agree():
     assert all(1<s['minutes_training']<3 for s in seeds) and all(s['minutes_in_all']<5 for s in seeds)
     assert 'takes two to five minutes, of which one to three are training' in (root/'README.md').read_text()
     guides = [nb for nb in nbs if nb.parent.name in ('tutorials','howto','explain')]
-    assert [nb.name for nb in guides if re.search(r'(?i)three minutes|two minutes of `pretrain', nb.read_text())]==[]
+    assert [nb.name for nb in guides if re.search(r'(?i)three minutes|one or two minutes|two minutes of `pretrain', nb.read_text())]==[]
+    shown = re.search(r'trained for about (\w+) minutes on one CPU core', (root/'README.md').read_text())[1]
+    assert {round(s['minutes_training']) for s in seeds}=={dict(one=1, two=2, three=3)[shown]}
 
 def test_names_are_defined():
     "No module uses a name that it does not have, or imports one in vain."

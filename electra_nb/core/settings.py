@@ -136,22 +136,29 @@ def check_names(
 # %% ../../nbs/book/04_settings.ipynb #962b58ed
 _both = {'learning_rate':'lr', 'weight_decay weight_decay_rate':'wd', 'max_grad_norm gradient_clip_val':'clip', # chkstyle: ignore (a table)
     'adam_epsilon':'eps',
-    'adam_beta1':'beta1', 'adam_beta2':'beta2', 'warmup_steps num_warmup_steps warmup_ratio':'warmup', 'hidden_dropout_prob':'dropout',
+    'adam_beta1':'beta1', 'adam_beta2':'beta2', 'warmup_steps num_warmup_steps warmup_ratio warmup_proportion':'warmup', 'hidden_dropout_prob':'dropout',
     'batch_size train_batch_size per_device_train_batch_size':'bs', 'max_seq_length seq_len':'max_len', 'fp16 bf16':'precision',
     'output_dir model_dir':'out', 'vocab vocab_file tokeniser':'tokenizer',
     'optim':'optimizer', 'scheduler lr_scheduler lr_scheduler_type':'schedule',
     'trainer':'the loop is that of fastai',
     'gradient_checkpointing':'activations are kept for the backward pass; a smaller bs needs less memory',
     'num_proc num_workers':'leave it out: rows are served from memory or from a memory map, without workers',
-    'push_to_hub':"models are Hugging Face folders: upload_folder of huggingface_hub sends one",
+    'push_to_hub':"export('runs/mine', 'hub') sends a model, privately unless you pass public=True",
+    'report_to':'log_with', 'wandb':"write log_with='wandb'", 'eval_batch_size per_device_eval_batch_size':'bs',
+    'use_tpu num_tpu_cores tpu_name tpu_zone tpu_job_name gcp_project':"device='cuda' is a GPU, 'cpu' none; there is no TPU",
     'gpus':"one GPU is chosen with device='cuda:1'; torchrun starts pretrain on several"}
 _pretrain = {'max_steps num_train_steps epochs num_train_epochs':'steps', 'gradient_accumulation_steps':'accumulate', # chkstyle: ignore (a table)
     'eval_steps':'eval_every',
     'logging_steps':'log_every', 'max_eval_steps':'eval_batches', 'save_steps':'save_every', 'save_total_limit':'keep',
     'mlm_probability':'mask_prob', 'do_lower_case':'lower', 'num_hidden_layers':'n_layers', 'num_attention_heads':'n_heads',
     'generator_hidden_size':'generator_size', 'untied_generator':'tie', 'electra_objective two_tower_generator':'objective',
-    'torch_compile':'compile', 'resume_from_checkpoint':'resume', 'report_to':'log_with', 'data_dir dataset train_file':'corpus',
-    'mlm':"write objective='mlm'", 'wandb':"write log_with='wandb'",
+    'torch_compile':'compile', 'resume_from_checkpoint':'resume', 'data_dir dataset train_file':'corpus',
+    'mlm':"write objective='mlm'", 'electric_objective':"write objective='electric'",
+    'uniform_generator':"write objective='electra_uniform'", 'untied_generator_embeddings':'tie',
+    'model_size':'size', 'model_name':'out', 'num_eval_steps':'eval_batches', 'save_checkpoints_steps':'save_every', 'keep_checkpoint_max':'keep', 'lr_decay_power':'lr_power',
+    'model_hparam_overrides':'each is an option of its own, such as n_layers=3', 'debug':'a short trial is steps=20',
+    'pretrain_tfrecords':'a corpus is text; lab.tf1.tfrecord reads files of examples',
+    'results_txt results_pkl':'figures are in log.jsonl, in the folder out=',
     'vocab_kind tokenizer_type':'tokenizer',
     'label_smoothing label_smoothing_factor':'losses are plain cross-entropies; finetune has label_smoothing',
     'streaming':'stream', 'minutes max_minutes':'hours= ends a run at a deadline: pass hours=0.5 for thirty minutes',
@@ -159,7 +166,10 @@ _pretrain = {'max_steps num_train_steps epochs num_train_epochs':'steps', 'gradi
 _finetune = {'num_train_epochs max_steps':'epochs', 'group_by_length':'batches', 'layerwise_lr_decay':'layer_decay', 'num_trials':'runs',
     'task_names':'tasks', 'label_smoothing_factor':'label_smoothing', 'data_dir':'glue_dir', 'double_unordered':'swap_pairs', 'n_best_size':'n_best',
     'model_name_or_path init_checkpoint init_from start checkpoint pretrained':'model', 'max_query_length':'max_question',
-    'max_answer_length':'max_answer', 'qa_na_threshold':'no_answer_above', 'wandb':'only pretrain has trackers'}
+    'max_answer_length':'max_answer', 'qa_na_threshold':'no_answer_above', 'predict_batch_size':'bs',
+    'model_size model_hparam_overrides':'widths and layers are those of the model', 'model_name':'out', 'keep_all_models':'keep',
+    'write_test_outputs n_writes_test':'submission', 'debug':'a short trial is epochs=0.1', 'do_lower_case':"letters are as the model's tokenizer has them",
+    'joint_prediction answerable_classifier answerable_uses_start_logits answerable_weight beam_size':"write head= (lab.questions.head)"}
 _tables = dict(pretrain=_pretrain, finetune=_finetune)
 
 def other_names(

@@ -56,6 +56,11 @@ class FinetuneConfig(OptimConfig):
         max_len='[5, inf)', reinit_layers='[0, inf)', dropout='[0, 1)', attention_dropout='[0, 1)',
         precision=('auto','fp32','bf16','fp16'), threads='(0, inf)')
 
+    def __post_init__(self):
+        super().__post_init__()
+        if self.layer_decay==1 and not self.faithful_decay:
+            raise ValueError("faithful_decay would have no effect: with layer_decay=1 all layers have one rate. Leave it out")
+
 # %% ../../nbs/book/50_learner.ipynb #b81edcdd
 _by_width = {1024:dict(lr=5e-5, layer_decay=.9), 768:dict(lr=1e-4), 256:{}, # Table 7
     0:dict(lr=5e-4, layer_decay=1., threads=1)} # other widths: ours

@@ -29,15 +29,22 @@ class OptimConfig(Settings):
     warmup:float=10_000 # steps over which the rate rises (Table 6); below 1: as a share of the run
     warmup_times_decay:bool=True # the decay runs from the first step (original code); False: from the end of the warmup
     schedule:str='linear' # decay of the rate: 'linear' (original code), 'constant', 'cosine', 'restarts' (4 cosines) or 'wsd' (last fifth)
-    lr_power:float=1. # exponent of the decay (original code: 1); 'constant' has none
+    lr_power:float=1. # exponent of the decay (original code: 1)
     wd:float=0.01 # decoupled weight decay, not on layer norms and biases (Table 6)
-    beta1:float=0.9 # decay of the mean of the gradients (Table 6)
+    beta1:float=0.9 # decay of the mean of the gradients (Table 6); 0.95 where Muon acts
     beta2:float=0.999 # decay of the mean of their squares (Table 6)
     bias_correction:bool=False # divide the means by what they lack at the start (original code: no; Adam's paper: yes)
     eps:float=1e-6 # added to the root of the squares (Table 6)
     clip:float=1. # largest norm of all gradients together (original code, not in the paper)
     ranges = dict(lr='(0, 1)', warmup='[0, inf)', lr_power='(0, inf)', wd='[0, inf)', beta1='[0, 1)', beta2='[0, 1)',
         eps='(0, inf)', clip='(0, inf)', optimizer=('adam','lamb','muon'), schedule=('linear','constant','cosine','restarts','wsd'))
+
+    def __post_init__(self):
+        super().__post_init__()
+        constant = self.schedule=='constant'
+        if constant and self.lr_power!=1: raise ValueError("lr_power would have no effect: schedule='constant' has no decay. Leave it out")
+        if not self.warmup_times_decay and (constant or not self.warmup):
+            raise ValueError("warmup_times_decay would have no effect: there is no decay, or no warmup. Leave it out")
 
 # %% ../../nbs/book/36_optim.ipynb #b0a30e66
 class ElectraAdam(torch.optim.AdamW):
