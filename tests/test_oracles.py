@@ -1,5 +1,5 @@
 "Comparison with numbers obtained by running the original implementation."
-import gzip, json, re
+import gzip, json, random, re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,8 +19,8 @@ from electra_nb.lab.questions.spans import find_answers
 from electra_nb.lab.questions.squad import answer_scores, normalise, squad1_scores, squad2_scores
 from electra_nb.lab.questions.windows import Windows
 from electra_nb.glue.learner import layer_factors, layer_groups
-from electra_nb.objectives.masking import apply_mask, n_slots, n_used
-from electra_nb.lab.objectives.flops import Shape, paper_models, paper_operations
+from electra_nb.objectives.masking import MaskConfig, apply_mask, mask_tokens, n_slots, n_used
+from electra_nb.lab.objectives.flops import Shape, embedding_operations, forward_operations, head_operations, layer_operations, paper_models, paper_operations
 from electra_nb.model.families import mlm_logits
 from electra_nb.model.forward import encode
 from electra_nb.model.towers import ModelConfig, count_parameters, get_models, mlm_tower
@@ -39,14 +39,16 @@ from electra_nb.glue.tasks import tasks
 from electra_nb.lab.tags.spans import ratio, schemes, span_counts, span_tags, tag_metrics, tag_spans
 from electra_nb.lab.tags.rows import TagSplit
 from electra_nb.lab.tags.tagger import TagFeatures, Tagger, TagLoss
+from electra_nb.text.packing import ExampleBuilder, ExamplesConfig
 from electra_nb.text.tokenizer import line_encoder, load_tokenizer
 from tf_names import group, hf_name, load_variables, to_hf
 
 here = Path(__file__).parent/'oracles'
+shared = Path(__file__).parents[2]/'shared'
 
 def shape(config, tie='embeddings', dropout=0.):
     "The shapes of an oracle's configuration."
-    o = config['model_hparam_overrides']
+    o = {**config.get('discriminator_config', {}), **config['model_hparam_overrides']}
     return ModelConfig(hidden_size=o['hidden_size'], n_layers=o['num_hidden_layers'], n_heads=o['num_attention_heads'], intermediate_size=o['intermediate_size'],
         embedding_size=config['embedding_size'] or o['hidden_size'], max_positions=o['max_position_embeddings'], generator_size=config['generator_hidden_size'],
         generator_layers=config['generator_layers'], dropout=dropout, attention_dropout=dropout, tie=tie)
@@ -94,12 +96,15 @@ def compare(model, t, out_ref, config, special, loss_ref, kind=JointLoss):
     for a,k in ((gen,'mlm_loss'),(disc,'disc_loss'),(total,'total_loss')): assert a.item()==pytest.approx(float(loss_ref[k]), rel=1e-5), k
     return xb,total
 
-@pytest.mark.parametrize('name', ['tiny_proj', 'tiny_noproj'])
+@pytest.mark.parametrize('name', ['tiny_proj', 'tiny_noproj', 'tiny_gen_full'])
 def test_checkpoints(name):
-    meta,z = json.load(open(here/f'checkpoints/{name}/meta.json')),np.load(here/f'checkpoints/{name}/batch_and_outputs.npz')
+    folder = next((d for d in (here,shared/'oracles') if (d/'checkpoints'/name).exists()), None)
+    if folder is None: pytest.skip('no ../shared/oracles')
+    folder = folder/'checkpoints'/name
+    meta,z = json.load(open(folder/'meta.json')),np.load(folder/'batch_and_outputs.npz')
     config,t = meta['config'],tensors(z)
     gen,disc = build(config)
-    load_variables(gen, disc, {k:v for k,v in np.load(here/f'checkpoints/{name}/variables.npz').items()})
+    load_variables(gen, disc, {k:v for k,v in np.load(folder/'variables.npz').items()})
     model = RTDModel(gen, disc)
     with torch.no_grad():
         xb,_ = compare(model, t, z, config, meta['special_ids'], z)
@@ -449,6 +454,66 @@ def test_finetuning_trajectory(case, clip):
     for n in (2,10):
         for k,v in group(z, f'after{n}/').items(): close(record.weights[n][names[k]], to_hf(k, v), 1e-4, (n, k))
 
+@pytest.mark.parametrize('name,wd', [('layerwise',0.), ('layerwise_decay',.1)])
+def test_layerwise_adam(name, wd):
+    "Twelve updates of toy weights, each layer with its own rate, clipping included."
+    z,n_layers = np.load(here/f'adam/{name}.npz'),12
+    params = {k:nn.Parameter(torch.tensor(v)) for k,v in group(z, 'init/').items()}
+    def depth(k): return n_layers+1 if k.startswith('task_specific') else int(layer[1])+1 if (layer := re.search(r'layer_(\d+)', k)) else 0
+    factors = [f for k in params for f in [layer_factors(n_layers, .8)[2*depth(k)]]*2]
+    groups = [[p] if spared==('LayerNorm' in k or k.endswith('bias')) else [] for k,p in params.items() for spared in (False,True)]
+    opt = make_opt(groups, 3e-3, OptimConfig(wd=wd))
+    for s in range(12):
+        for k,p in params.items(): p.grad = torch.tensor(z[f'grads/{k}'][s])
+        assert nn.utils.clip_grad_norm_(params.values(), 1.).item()==pytest.approx(float(z['global_norm'][s]), rel=1e-4)
+        opt.set_hyper('lr', [lr_at(s, 12, 3e-3, .25)*f for f in factors])
+        opt.step()
+        for k,p in params.items(): close(p, torch.tensor(z[f'params/{k}'][s]), 2e-6, (s, k))
+
+masking = json.load(open(here/'masking.json'))
+
+@pytest.mark.parametrize('name', [k for k in masking['statistics'] if k.endswith('full')])
+def test_masking_statistics(name):
+    "Free draws on full rows: how many positions are masked, how many of them twice, and how many show [MASK]; within .01, as the file asks."
+    ref = masking['statistics'][name]
+    case = masking['cases'][name.removesuffix('_full')]
+    sl = case['max_seq_length']
+    ids = torch.full((ref['sequences'],sl), 9)
+    ids[:,[0,sl//2,-1]] = torch.tensor([2,3,3])
+    torch.manual_seed(0)
+    masked,slots,weights = mask_tokens(ids, torch.full((len(ids),), sl), torch.tensor([2,3,4]), 4, MaskConfig(mask_prob=case['mask_prob']))
+    assert slots.shape[1]==case['max_predictions_per_seq']
+    times = torch.zeros(ids.shape).scatter_add_(1, slots, weights)
+    unique = (times>0).sum().item()
+    assert unique/ids.numel()==pytest.approx(ref['unique_share_of_tokens'], abs=.01)
+    assert (times>1).sum().item()/unique==pytest.approx(ref['repeated_share_of_unique'], abs=.01)
+    assert (masked==4).sum().item()/unique==pytest.approx(ref['shown_as_mask_share_of_unique'], abs=.01)
+    assert not ((masked!=ids) & (times==0)).any() and not times[:,[0,sl//2,-1]].any()
+
+packings = json.load(open(here/'example_statistics.json'))['runs']
+
+@pytest.mark.parametrize('name', packings)
+def test_packing_statistics(name):
+    "Shares of a packing of books, for lines of about their lengths: within .02, and within .01 where all lines are cut to 20 tokens."
+    ref = packings[name]
+    draw,n = np.random.default_rng(0),packings['len128_run0']['n_lines']
+    at = draw.random(n)
+    lengths = np.interp(at, (0,.1,.25,.5,.75,.9), packings['len128_run0']['line_length_quantiles'][:6])
+    lengths = np.where(at<.9, lengths, lengths+draw.exponential(65, n)).round().astype(int) # so that the mean is that of the books
+    is_cut = name.endswith('20_tokens')
+    if is_cut: lengths = np.array([min(20, k-i) for k in lengths for i in range(0, k, 20)])
+    cfg,rows = ExamplesConfig(max_len=ref['max_length']),[]
+    builder = ExampleBuilder(cfg, random.Random(0), 2, 3)
+    for document in np.array_split(lengths, 39):
+        for k in document: rows += builder.add_line([5]*k)
+        rows += builder.end_document()
+    lens,n_a = np.array([(len(ids),n) for ids,n in rows]).T
+    single,margin = (lens==n_a).mean(),.01 if is_cut else .02
+    kept = (lens-3+(lens==n_a)).sum()
+    assert single==pytest.approx(ref['single_segment_share'], abs=margin)
+    assert 1-lens.mean()/cfg.max_len==pytest.approx(ref['padding_share'], abs=margin)
+    assert 1-kept/lengths.sum()==pytest.approx(ref['lost_share'], abs=margin)
+
 def test_operations_of_the_paper():
     "The operations of thirteen models as the original script counts them, and those of ELECTRA at other lengths of training."
     official = json.loads((here/'flops.json').read_text())
@@ -458,6 +523,14 @@ def test_operations_of_the_paper():
         a = call['arguments']
         disc,gen = (Shape(a[d], a[n], sl=a['s'], e=a['e']) for d,n in (('h_d','l_d'),('h_g','l_g')))
         assert paper_operations(a['batch_size']*a['train_steps'], gen, discriminator=disc)==pytest.approx(call['flops'], rel=1e-12)
+    for call in official['calls'][5:]:
+        a = call['arguments']
+        s = Shape(a['h'], a['l'], **({'sl':a['s'], 'e':a['e']} if 's' in a else {}))
+        parts = dict(block=layer_operations(s), embedding=embedding_operations(s), embedding_output=head_operations(s), binary_head=head_operations(s, True))
+        for k,operations in parts.items(): assert s.sl*sum(operations.values())==pytest.approx(call[k], rel=1e-12), k
+        assert sum(forward_operations(s, True).values())==pytest.approx(call['inference'], rel=1e-12)
+        assert paper_operations(1, s)==pytest.approx(call['train_mlm_1_step_1_example'], rel=1e-12)
+        assert paper_operations(1, discriminator=s)==pytest.approx(call['train_discriminator_1_step_1_example'], rel=1e-12)
 
 tagging = json.load(open(here/'tagging.json'))
 
