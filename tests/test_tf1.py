@@ -435,6 +435,11 @@ def test_verify_says_what_start_does(tmp_path):
     "What `start=` refuses of a sound model is said; what it reads is read: one token type becomes two."
     found = verify(folder_of('modernbert', tmp_path/'modern', local_attention=16))
     assert not found.problems and 'pretrain(start=…) refuses it' in found.facts[-1] and 'local_attention=16 would be 128' in found.facts[-1]
+    twice = [*tiny_tokenizer().get_vocab()]
+    twice[200] = twice[100]
+    home = folder_of('bert', tmp_path/'twice')
+    (home/'vocab.txt').write_text('\n'.join(twice)+'\n')
+    assert 'refuses it: no token has id 100' in verify(home).facts[-1] and 'a line of vocab.txt is there twice, rename one' in verify(home).facts[-1]
     one = folder_of('bert', tmp_path/'one', {'bert.embeddings.token_type_embeddings.weight':torch.randn(1, 32)}, type_vocab_size=1)
     found = verify(one, one)
     assert not found.problems and 'generator: bert' in found.facts[0] and 'differ by 0' in found.facts[-1]

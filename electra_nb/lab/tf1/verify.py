@@ -15,7 +15,7 @@ from ..start.weights import fetch
 from .names import read_towers, tf1_start
 from ...model.families import families, family_of
 from ...model.hf import config_values, load_folder_state, read_config, read_weights
-from ...text.tokenizer import load_tokenizer
+from ...text.tokenizer import check_tokenizer, load_tokenizer
 from ...training.checkpoints import newest_checkpoint
 from pathlib import Path
 
@@ -95,10 +95,13 @@ def check_tower(name:str, folder:Path) -> tuple: # of the tower, its folder -> k
     facts = [f"{what}: {values['model_type']}, layers: {cfg.num_hidden_layers}, units: {cfg.hidden_size}, heads: {cfg.num_attention_heads}"]
     facts.append(f"{len(want & have.keys())-len(other)} of {len(want)} weights matched; left over: {', '.join(left[:9]) or 'none'}")
     known = any((folder/f).is_file() for f in ('tokenizer.json','vocab.txt','vocab.json'))
-    n,rows = 1+max(load_tokenizer(folder).get_vocab().values()) if known else cfg.vocab_size,cfg.vocab_size
+    tok = load_tokenizer(folder) if known else None
+    n,rows = 1+max(tok.get_vocab().values()) if known else cfg.vocab_size,cfg.vocab_size
     if n>rows: problems.append(f'another vocabulary: the tokenizer has {n:,} ids, the table of words {rows:,} rows')
     if n<rows: facts.append(f'the last {rows-n:,} of {rows:,} rows of the table of words have no token')
-    try: start_config(folder)
+    try:
+        start_config(folder)
+        if known: check_tokenizer(tok)
     except ValueError as e: facts.append(f"pretrain(start=…) refuses it: {str(e).removeprefix('start=')}")
     return head,facts,problems
 
