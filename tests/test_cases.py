@@ -391,7 +391,7 @@ no_prose = {
     'people.conll':(conll,'holds words with tags'), 'people.txt':(conll,'holds words with tags'), 'ud.txt':('# a\n1\tAnn'+'\t_'*8+'\n','holds words with tags'),
     'film.txt':('1\n00:00:01,000 --> 00:00:02,000\nHello\n','holds subtitles'), 'rich.txt':('{\\rtf1 a}','RTF'), 'base.txt':('SQLite format 3\0','SQLite'), 'nul.txt':('a\nb\0c\n','nul.txt:2: a NUL byte'),
     'report.txt':(b'PK\3\4'+bytes(26)+b'[Content_Types].xml','an Office file'), 'russian.txt':('Дом у моря'.encode('cp1251'),'unknown.*cp1251.*iconv -f cp1251'),
-    'japanese.txt':('海のそばの家'.encode('shift_jis'),'unknown.*shift_jis'), 'cut.tar.gz':('','archive'), 'page.html':('','is no text'),
+    'greek.txt':('Το σπίτι στη θάλασσα'.encode('cp1253'),'unknown.*cp1253'), 'japanese.txt':('海のそばの家'.encode('shift_jis'),'unknown.*shift_jis'), 'cut.tar.gz':('','archive'), 'page.html':('','is no text'),
 }
 
 def tab_lines(*pairs): return '\n'.join('\t'.join(p) for p in pairs)+'\n'

@@ -161,6 +161,7 @@ def test_survey_of_other_scripts():
     french = [' '.join(rng.choice(['été','le','père','mange','déjà'], 80)) for _ in range(40)]
     assert survey(french).options['strip_accents'] is False
     assert character_facts(['na\ufffdve Ã©tÃ© \ue000'])['broken']==pytest.approx(4/13)
+    assert character_facts(['12 345']*9+['θάλασσα'])['other_script']==character_facts(['12 🙂'])['other_script']==0 # they have no letters
     with pytest.raises(ValueError, match='needs 10 or more'): survey(['one text'])
 
 @pytest.mark.skipif(not spanish.exists(), reason='../shared/data/tagging/ner-es is missing')

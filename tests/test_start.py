@@ -203,6 +203,14 @@ def test_hostile_pickles(bert, tmp_path):
         (folder/'pytorch_model.bin').write_bytes(data)
         with pytest.raises(ValueError, match='nothing else is opened'): Start(folder)
 
+def test_weights_of_other_types(bert, tmp_path):
+    "Quantized weights, and a layer that config.json does not have, are refused by their names, with what to do."
+    key,weights = 'bert.encoder.layer.1.output.dense.weight',load_file(bert/'model.safetensors')
+    folder = shutil.copytree(bert, tmp_path/'start')
+    for more,says in ({key:(100*weights[key]).to(torch.int8)},f'{key} holds torch.int8.*take the model that was not quantized'), ({key.replace('.1.', '.2.'):weights[key]+1},'layer.2.output.dense.weight$'):
+        save_file({**weights, **more}, folder/'model.safetensors')
+        with pytest.raises(ValueError, match=says): Start(folder)
+
 def test_tables_of_odd_shapes(bert, tmp_path):
     "A table without rows, or without columns, is named."
     for i,(name,shape) in enumerate((('token_type',(0,32)), ('token_type',()), ('position',()))):
@@ -264,7 +272,12 @@ def test_vocabulary(bert, tmp_path, caplog):
     bare = shutil.copytree(bert, tmp_path/'bare')
     for p in bare.iterdir():
         if p.name not in ('config.json','model.safetensors'): p.unlink()
-    with pytest.raises(ValueError, match='no tokenizer beside its weights'): Start(bare).own_tokenizer()
+    with pytest.raises(ValueError, match='no tokenizer.json or vocab.txt beside its weights'): Start(bare).own_tokenizer()
+    more = tiny_tokenizer()
+    more.add_tokens(['zzz'])
+    more.save_pretrained(bare)
+    for asked,says in ((None,'give it the others'),(str(bare),'take its own')):
+        with pytest.raises(ValueError, match=f'the tokenizer has 301 ids, but .* has 300 embeddings: {says}'): Start(bare).own_tokenizer(asked)
 
 # pairs, families and what is said
 

@@ -1,11 +1,12 @@
 "Google's files: checkpoints and prepared examples that TensorFlow wrote, damaged files, towers there and back, and what `verify` finds."
-import json, random, resource, shutil, sys
+import gzip, json, random, resource, shutil, sys
 from dataclasses import replace
 from pathlib import Path
 
 import google_crc32c, numpy as np, pytest, torch
 from electra_nb import pretrain
 from electra_nb.core.tiny import tiny_text
+from electra_nb.glue.encoders import load_encoder
 from electra_nb.lab.start.new_words import grow_tokenizer
 from electra_nb.lab.start.weights import Start
 from electra_nb.lab.tf1.names import from_tf1, read_towers, to_tf1
@@ -249,7 +250,7 @@ def test_pretrain_goes_on(tmp_path):
     for p in (here,*here.iterdir()): p.chmod(0o755)
     (here/'bert_config.json').write_text('{"num_attention_heads": 2}')
     usual = dict(corpus=[f'{part} {i}' for i in range(20) for part in tiny_text.split('\n\n')], steps=2, bs=4, device='cpu', eval_every=2, save_every=2, probe=False, general=False, start=str(here/'model.ckpt-3'))
-    with pytest.raises(ValueError, match='has no tokenizer beside its weights: pass tokenizer='): pretrain(**usual, out=tmp_path/'run')
+    with pytest.raises(ValueError, match='has no tokenizer.json or vocab.txt beside its weights: pass tokenizer='): pretrain(**usual, out=tmp_path/'run')
     shutil.copy(oracles/'vocab_small.txt', here/'vocab.txt')
     variables,start = read_variables(here/'model.ckpt-3'),Start(here)
     assert (start.towers.name,Start(here/'model.ckpt-3').towers.name)==('google','model.ckpt-3')
@@ -405,3 +406,51 @@ def test_verify_reads_what_start_reads(kind, tmp_path):
     mask = (torch.arange(16)<torch.tensor([[16],[5]])).long()
     with torch.no_grad(): want = model(x, attention_mask=mask).logits[mask.bool()]
     if kind!='roberta': assert (fixed_logits(tmp_path/'b', 'mlm')-want).abs().max()<1e-4 # whose own positions skip the id of [PAD]
+
+_bert = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, max_position_embeddings=66, vocab_size=300)
+_modern = dict(pad_token_id=0, bos_token_id=None, eos_token_id=None, cls_token_id=None, sep_token_id=None)
+
+def folder_of(kind, home, more={}, **settings):
+    "A masked language model of random weights, with more of them, and with settings that its config.json gets afterwards."
+    model = AutoModelForMaskedLM.from_config(CONFIG_MAPPING[kind](**_bert, **(_modern if kind=='modernbert' else {})))
+    for p in model.parameters(): p.data += .1*torch.randn_like(p)
+    model.save_pretrained(home)
+    save_file({**load_file(home/'model.safetensors'), **more}, home/'model.safetensors')
+    (home/'config.json').write_text(json.dumps({**json.loads((home/'config.json').read_text()), **settings}))
+    return home
+
+def test_verify_finds_other_layers(tmp_path):
+    "Layers, or parts of them, that config.json does not have are wrong, and so is attention of another kind, wherever a model is opened."
+    for kind,more in dict(bert={}, modernbert=dict(layer_types=['full_attention'])).items():
+        found = verify(folder_of(kind, tmp_path/kind, num_hidden_layers=1, **more))
+        assert any('weights of its layers have no place in the model of config.json, such as' in p for p in found.problems)
+    part = {'bert.encoder.layer.0.adapter.down.weight':torch.zeros(3, 3)}
+    assert 'such as encoder.layer.0.adapter.down.weight' in str(verify(folder_of('bert', tmp_path/'part', part)).problems)
+    for k,v in dict(position_embedding_type='relative_key', is_decoder=True).items():
+        folder = folder_of('bert', tmp_path/k, **{k:v})
+        for call in (verify,Start,load_encoder):
+            with pytest.raises(ValueError, match=f'{k}={v!r} is nothing that the layers of a run compute'): call(folder)
+
+def test_verify_says_what_start_does(tmp_path):
+    "What `start=` refuses of a sound model is said; what it reads is read: one token type becomes two."
+    found = verify(folder_of('modernbert', tmp_path/'modern', local_attention=16))
+    assert not found.problems and 'pretrain(start=…) refuses it' in found.facts[-1] and 'local_attention=16 would be 128' in found.facts[-1]
+    twice = [*tiny_tokenizer().get_vocab()]
+    twice[200] = twice[100]
+    home = folder_of('bert', tmp_path/'twice')
+    (home/'vocab.txt').write_text('\n'.join(twice)+'\n')
+    assert 'refuses it: no token has id 100' in verify(home).facts[-1] and 'a line of vocab.txt is there twice, rename one' in verify(home).facts[-1]
+    one = folder_of('bert', tmp_path/'one', {'bert.embeddings.token_type_embeddings.weight':torch.randn(1, 32)}, type_vocab_size=1)
+    found = verify(one, one)
+    assert not found.problems and 'generator: bert' in found.facts[0] and 'differ by 0' in found.facts[-1]
+    assert not any('refuses' in f for f in found.facts)
+
+def test_types_and_slices(tmp_path):
+    "A variable of a type that is not read is named with its type, one in slices as such: neither is a damaged file."
+    for what,says in (b'\x08\x0e', "'w': TensorFlow's type 14 is not read, only <f4"),(b'\x08\x01\x3a\0', "'w': it is in slices"):
+        (tmp_path/'a.index').write_bytes(table_bytes([(b'',b'\x08\x01'),(b'w',what)]))
+        with pytest.raises(ValueError, match=says): read_variables(tmp_path/'a')
+
+def test_compressed_examples(tmp_path):
+    (tmp_path/'a').write_bytes(gzip.compress(record(example(input_ids=[2,3], input_mask=[1,1], segment_ids=[0,0]))))
+    with pytest.raises(ValueError, match='byte 0 has a wrong length or is cut off: fetch or make the file again, uncompressed'): list(tfrecord_rows(tmp_path/'a'))

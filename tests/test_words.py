@@ -134,6 +134,10 @@ def test_no_sign_becomes_unknown(sign, tmp_path, capsys):
         grown = GrownStart(tmp_path, add_words=add_words).own_tokenizer(corpus=get_corpus(['the km kmh, km, kmh']*3), general=texts)
         assert grown.tokenize(texts[0])[:5]==['the','k','##m',f'##{sign}','kmh'] and len(grown)==len(tok)+1
 
+@pytest.mark.parametrize('word,says', [('中',"'中' is or has a sign"),('km²',"'km²' is or has a sign"),('🙂🙂',"'🙂🙂' is or has a sign"),('a-b',"'a-b' is cut into 'a - b'"),('\0',"is or has a sign")])
+def test_signs_are_no_words(word, says):
+    with pytest.raises(ValueError, match=says): check_words(tiny_tokenizer(), [word])
+
 def test_saved_tokenizer(bert, tmp_path):
     "Plain transformers gives equal ids, with 2,000 words too."
     tok = tiny_tokenizer()

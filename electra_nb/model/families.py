@@ -143,6 +143,12 @@ def _check_shape(cfg, source, n):
         raise ValueError(f"{source}: hidden_size={cfg.hidden_size} cannot be divided among num_attention_heads={heads}")
     if n>10**10: raise ValueError(f"{source} describes a model of {n/1e9:,.0f} billion parameters; the largest ELECTRA has a third of one")
 
+# %% ../../nbs/book/18_families.ipynb #9dd284ba
+def _check_attention(values, source):
+    usual = dict(position_embedding_type='absolute', is_decoder=False, add_cross_attention=False)
+    odd = [f'{k}={values[k]!r}' for k,v in usual.items() if values.get(k, v)!=v]
+    if odd: raise ValueError(f"{source}: {odd[0]:.60} is nothing that the layers of a run compute: choose another model")
+
 # %% ../../nbs/book/18_families.ipynb #4b791827
 def electra_config(
     values:dict, # content of a config.json
@@ -153,6 +159,7 @@ def electra_config(
     **settings, # that are known already
 ) -> PreTrainedConfig:
     "The settings that describe a model, and nothing else."
+    _check_attention(values, source)
     name = _activation(values.get(act, getattr(kind, act)), source, act)
     numbers = {k:_number(k, values[k], source) for k in _limits if k in values and hasattr(kind, k)}
     labels = values.get('id2label')

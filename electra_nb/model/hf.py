@@ -169,7 +169,8 @@ def _weights_problem(model, info):
 def _check_types(path):
     with safe_open(path, 'pt') as f: kinds = {k:f.get_slice(k).get_dtype() for k in f.keys() if not k.endswith('_ids')}
     wrong = [k for k,t in kinds.items() if t not in ('F64','F32','F16','BF16')]
-    if wrong: raise ValueError(f"{path}: {wrong[0]} holds {kinds[wrong[0]]}, not the floating-point numbers that weights are")
+    if wrong: raise ValueError(f"{path}: {wrong[0]} holds {kinds[wrong[0]]}, not the floating-point numbers that weights are: "
+        "take the model that was not quantized")
 
 # %% ../../nbs/book/20_hf.ipynb #ed1cfc03
 _numbers = torch.float64,torch.float32,torch.float16,torch.bfloat16
@@ -180,7 +181,8 @@ def check_weights(
 ) -> dict: # the numbers with a fraction, in single precision
     "Refuse what no weight can be."
     wrong = [k for k,v in weights.items() if v.dtype not in _numbers and not k.endswith('_ids')]
-    if wrong: raise ValueError(f"{path}: {wrong[0]} holds {weights[wrong[0]].dtype}, not the floating-point numbers that weights are")
+    if wrong: raise ValueError(f"{path}: {wrong[0]} holds {weights[wrong[0]].dtype}, not the floating-point numbers that weights are: "
+        "take the model that was not quantized")
     found = {k:v.float() for k,v in weights.items() if v.dtype in _numbers}
     bad = [k for k,v in found.items() if not v.isfinite().all()]
     if bad: raise ValueError(f"{path}: {bad[0]} holds numbers that are not finite")

@@ -52,7 +52,7 @@ _office = re.compile(rb'PK\x03\x04.{26}(?:\[Content_Types\]|_rels/|docProps/|wor
 
 def _not_utf8(path, offset, head):
     dense = sum(b>127 for b in head)>len(head)/4 # no Latin alphabet
-    likely = [_encoding(head)] if _encoding(head) else ['cp1251','gb18030','shift_jis'] if dense else ['latin-1','cp1252','cp1250']
+    likely = [_encoding(head)] if _encoding(head) else ['cp1251','cp1253','gb18030','shift_jis'] if dense else ['latin-1','cp1252','cp1250']
     why = '' if len(likely)==1 else f" Its encoding is unknown; {', '.join(likely)} are likely: try them, and look at each result."
     return ValueError(f"{path}: byte {offset} is not UTF-8 text.{why} Leave it out, or convert text in another encoding, for example: "
         f"iconv -f {likely[0]} -t utf-8 {shlex.quote(Path(path).name)} > converted.txt")

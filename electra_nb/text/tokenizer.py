@@ -383,7 +383,8 @@ def _missing_id(vocab):
     ids = set(vocab.values())
     missing = next((i for i in range(len(ids)) if i not in ids), None)
     if missing is None: return ''
-    return f"no token has id {missing}, and the highest is {max(ids)}: ids must be 0 to {len(ids)-1}, each used once"
+    return (f"no token has id {missing}, and the highest is {max(ids)}: ids must be 0 to {len(ids)-1}, each used once. If a line of vocab.txt is there "
+        "twice, rename one")
 
 # %% ../../nbs/book/13_tokenizer.ipynb #19fbd2e9
 def _smoke_test(tok):

@@ -40,7 +40,7 @@ def character_facts(
     scripts = Counter()
     for c,n in letters.items(): scripts[of[c]] += n
     first = scripts.most_common(1)[0][0] if scripts else ''
-    mine = [sum(n for c,n in k.items() if of[c]==first)/max(1, k.total()) for k in counts]
+    mine = [sum(n for c,n in k.items() if of[c]==first)/k.total() for k in counts if k] or [1]
     inside = [c.isupper() for t in texts for c in _inside(t)]
     return dict(letters=len(letters), rare=sum(n<5 for n in letters.values()), scripts={s:n/total for s,n in scripts.most_common(4)},
         other_script=np.mean([m<.5 for m in mine]).item(), broken=sum(len(_broken(t)) for t in texts)/max(1, sum(map(len, texts))),

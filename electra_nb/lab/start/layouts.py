@@ -141,12 +141,6 @@ def _pad_id(values, source):
     if type(pad) is int and 0<=pad<2**20: return pad
     raise ValueError(f"{source}: pad_token_id={pad!r:.40} must be an id: positions are counted from it")
 
-# %% ../../../nbs/lab/start/01_layouts.ipynb #f3430d9d
-def _check_attention(values, source):
-    usual = dict(position_embedding_type='absolute', is_decoder=False, add_cross_attention=False)
-    odd = [f'{k}={values[k]!r}' for k,v in usual.items() if values.get(k, v)!=v]
-    if odd: raise ValueError(f"start={source!r}: {odd[0]:.60} is nothing that the layers of a run compute: choose another start=")
-
 # %% ../../../nbs/lab/start/01_layouts.ipynb #b45452ea
 def start_config(
     folder:Path, # Hugging Face folder
@@ -157,7 +151,6 @@ def start_config(
     if kind not in layouts: raise ValueError(f"start={source!r}: a model of type {kind[:40]!r} cannot go on with replaced-token detection: "
         f"choose an encoder of type {', '.join(layouts)}")
     layout = kept_layouts[family] if family and kind=='bert' else layouts[kind]
-    _check_attention(values, source)
     if layout.family!='electra': # a family of its own
         cfg = _drop_mean(family_named(kind).config(values, source))
         _check_described(cfg, layout, source)
@@ -246,7 +239,7 @@ def _check_encoder(weights, cfg, source):
     extra = [k for k in weights if k.startswith(begin) and k not in want and not k.startswith(idle)]
     missing = [k for k in want if k not in weights]
     if missing: raise ValueError(f"{source} lacks {modules_of(missing)}, so it is no whole encoder: fetch or make the file again")
-    if extra: raise ValueError(f"{source} has weights that the model in config.json does not have: {modules_of(extra)}")
+    if extra: raise ValueError(f"{source} has weights that the model in config.json does not have, such as {extra[0]}")
     for k,shape in want.items():
         if weights[k].shape!=shape:
             raise ValueError(f"{source}: {k} has the shape {tuple(weights[k].shape)}, but {shape} in the model that config.json describes")

@@ -110,7 +110,9 @@ def _fault(tok, word):
     if word in tok.all_special_tokens: return 'is a special token'
     if any(map(str.isspace, word)): return 'holds a blank'
     normal = _normal(tok, word).strip()
-    if not _is_whole(tok, normal): return f"is cut into {' '.join(_parts(tok, normal)) or 'nothing'!r:.60} before its pieces are looked for"
+    cut = ' '.join(_parts(tok, normal))
+    if not _is_whole(tok, normal) and cut==normal: return 'is or has a sign that no new token can hold'
+    if not _is_whole(tok, normal): return f"is cut into {cut!r:.60} before its pieces are looked for"
     ids, = line_encoder(tok)([normal])
     return 'is one token already' if len(ids)==1 and ids!=[tok.unk_token_id] else ''
 

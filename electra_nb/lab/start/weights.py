@@ -225,10 +225,12 @@ def own_tokenizer(self:Start,
     "The tokenizer whose ids the weights know; another one is refused."
     name,n,do = f'start={self.towers.name!r}',len(self.tables[0]),_alone if asked is None else 'leave tokenizer= out'
     there = {f:whose for f,whose in zip(self.folders, (name,'its generator')) if _has_tokenizer(f)}
-    if asked is None and not there: raise ValueError(f"{name} has no tokenizer beside its weights: pass tokenizer=")
+    if asked is None and not there: raise ValueError(f"{name} has no tokenizer.json or vocab.txt beside its weights: pass tokenizer=, or make them of "
+        "another kind of file (AutoTokenizer, save_pretrained)")
     sources = [(asked,f'tokenizer={asked!r:.60}')]*(asked is not None)+[*there.items()]
     (vocab,who),*others = [((load_tokenizer(t) if isinstance(t, (str,Path)) else t).get_vocab(),whose) for t,whose in sources]
-    if len(vocab)>n: raise ValueError(f"the tokenizer has {len(vocab):,} ids, but {name} has {n:,} embeddings: take its own")
+    if len(vocab)>n: raise ValueError(f"the tokenizer has {len(vocab):,} ids, but {name} has {n:,} embeddings: "
+        f"{'give it the others (resize_token_embeddings, save_pretrained)' if asked is None else 'take its own'}")
     for other,whose in others:
         word = next((w for w in {**vocab, **other} if vocab.get(w)!=other.get(w)), None)
         if word is not None: raise ValueError(f"{who} gives {word!r} the id {vocab.get(word)}, and that of {whose} gives it {other.get(word)}: "

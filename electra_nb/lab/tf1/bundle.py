@@ -112,7 +112,8 @@ def read_place(value:bytes) -> Place: # from the table
     found = dict(fields(value))
     shape = tuple(dict(fields(v)).get(8, 0) for tag,v in fields(found.get(18, b'')) if tag==18)
     p = Place(*(found.get(k, 0) for k in (24,32,40)), int.from_bytes(found.get(53, b''), 'little'), kinds_of.get(found.get(8)), shape)
-    if p.kind is None or 58 in found: raise ValueError('it is in slices, or of a type that no weights have, such as text')
+    if p.kind is None: raise ValueError(f"TensorFlow's type {found.get(8)} is not read, only {', '.join(kinds_of.values())}")
+    if 58 in found: raise ValueError('it is in slices, which are not read')
     fits = len(shape)<9 and math.prod(shape)*np.dtype(p.kind).itemsize==p.size
     if not fits: raise ValueError(f'its {p.size} bytes are not those of its shape {shape[:8]}')
     if not p.size and math.prod(n or 1 for n in shape)>2**31: raise ValueError(f'it is empty, and no array has its shape {shape}')

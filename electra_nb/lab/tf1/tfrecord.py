@@ -20,7 +20,7 @@ def read_records(path:Path) -> Iterator: # a TFRecord file -> (place in the file
         head = bytes(data[at:at+12])
         end = at+12+int.from_bytes(head[:8], 'little')
         if len(head)<12 or masked_crc(head[:8])!=int.from_bytes(head[8:], 'little') or end+4>len(data):
-            raise ValueError(f"{path}: the record at byte {at} has a wrong length or is cut off: fetch or make the file again")
+            raise ValueError(f"{path}: the record at byte {at} has a wrong length or is cut off: fetch or make the file again, uncompressed")
         content = bytes(data[at+12:end])
         if masked_crc(content)!=int.from_bytes(bytes(data[end:end+4]), 'little'):
             raise ValueError(f"{path}: the record at byte {at} does not have its checksum: fetch or make the file again")

@@ -15,7 +15,7 @@ from ..start.weights import fetch
 from .names import read_towers, tf1_start
 from ...model.families import families, family_of
 from ...model.hf import config_values, load_folder_state, read_config, read_weights
-from ...text.tokenizer import load_tokenizer
+from ...text.tokenizer import check_tokenizer, load_tokenizer
 from ...training.checkpoints import newest_checkpoint
 from pathlib import Path
 
@@ -36,7 +36,8 @@ def tower_folders(source:str, n_heads:int=None) -> dict: # as for `verify` -> na
 def open_tower(folder:Path) -> tuple: # Hugging Face folder -> configuration, weights
     "A tower of any layout, as it is if it belongs to a family, else as `pretrain(start=…)` reads it."
     try:
-        if encoder_kind(folder) not in families: return start_config(folder)[0],start_weights(folder)
+        known = encoder_kind(folder) in families and config_values(folder).get('type_vocab_size')!=1
+        if not known: return start_config(folder)[0],start_weights(folder)
         cfg,path = read_config(folder),weights_file(folder)
         return cfg,read_bin(path) if path.suffix=='.bin' else read_weights(folder, cfg)
     except ValueError as e: raise ValueError(str(e).removeprefix('start=')) from None
@@ -83,6 +84,8 @@ def check_tower(name:str, folder:Path) -> tuple: # of the tower, its folder -> k
     left = sorted(n for n in have.keys()-every.keys()-old if not n.startswith(family.unused))
     if old: problems.append(f'{len(old)} weights of LayerNorm are called gamma and beta, as in TensorFlow: call them weight and bias')
     elif missing: problems.append(f'{len(missing)} weights are missing and would be random, such as {missing[0]}')
+    inner = [n for n in left if n.startswith(tuple(f'{part}.' for part,_ in model.base_model.named_children()))]
+    if inner: problems.append(f'{len(inner)} weights of its layers have no place in the model of config.json, such as {inner[0]}')
     if other: problems.append(f'{len(other)} weights have another shape than config.json says, such as {other[0]}, {have[other[0]]}')
     if _are(1, weights, 'LayerNorm.weight') and _are(0, weights, 'LayerNorm.bias'):
         problems.append('every LayerNorm has initial values: it is untrained, or its gamma and beta were lost in a conversion')
@@ -92,9 +95,14 @@ def check_tower(name:str, folder:Path) -> tuple: # of the tower, its folder -> k
     facts = [f"{what}: {values['model_type']}, layers: {cfg.num_hidden_layers}, units: {cfg.hidden_size}, heads: {cfg.num_attention_heads}"]
     facts.append(f"{len(want & have.keys())-len(other)} of {len(want)} weights matched; left over: {', '.join(left[:9]) or 'none'}")
     known = any((folder/f).is_file() for f in ('tokenizer.json','vocab.txt','vocab.json'))
-    n,rows = 1+max(load_tokenizer(folder).get_vocab().values()) if known else cfg.vocab_size,cfg.vocab_size
+    tok = load_tokenizer(folder) if known else None
+    n,rows = 1+max(tok.get_vocab().values()) if known else cfg.vocab_size,cfg.vocab_size
     if n>rows: problems.append(f'another vocabulary: the tokenizer has {n:,} ids, the table of words {rows:,} rows')
     if n<rows: facts.append(f'the last {rows-n:,} of {rows:,} rows of the table of words have no token')
+    try:
+        start_config(folder)
+        if known: check_tokenizer(tok)
+    except ValueError as e: facts.append(f"pretrain(start=…) refuses it: {str(e).removeprefix('start=')}")
     return head,facts,problems
 
 # %% ../../../nbs/lab/tf1/04_verify.ipynb #ae0da5db
