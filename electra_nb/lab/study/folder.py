@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['open_study', 'append_line', 'read_ledger', 'extra_rows', 'check_rows', 'run_name', 'write_predictions',
-           'read_predictions', 'answer_paths', 'read_sums', 'best_runs', 'saved_tokenizer', 'metric_words',
-           'model_page', 'save_best', 'prune_models']
+           'read_predictions', 'answer_paths', 'read_sums', 'best_runs', 'saved_tokenizer', 'metric_name', 'model_page',
+           'save_best', 'prune_models']
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #9bcbb954
 import csv, json, numpy as np, pandas as pd, shutil
@@ -155,7 +155,7 @@ def saved_tokenizer(
     return tok
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #f264aa13
-def metric_words(task:Task, metric:str) -> str: # a key of `glue.classify.scorers`
+def metric_name(task:Task, metric:str) -> str: # a key of `glue.classify.scorers`
     "A metric in words."
     return f'f1 of {task.labels[1]!r}' if metric=='f1' and len(task.labels)==2 else metric
 
@@ -171,7 +171,7 @@ def model_page(
     kind,scores = kind_of(task),r.get('scores') or {'dev':{r.get('metric', task.metrics[0]):r['score']}}
     use = kind.use(folder, settings_from(kind, r['recipe']).own)
     plain = any('import' in l and 'transformers' in l for l in use)
-    metrics = {m:metric_words(task, m) for m in scores['dev']}
+    metrics = {m:metric_name(task, m) for m in scores['dev']}
     return render('model.md', r=r, kind=kind, opens=opens, scores=scores, metrics=metrics, rivals=rivals, use='\n'.join(use), plain=plain)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #0d4293c7

@@ -21,7 +21,7 @@ from ...glue.kinds import kind_of
 from ...glue.learner import task_features, TaskLearner, dev_predictions, fit_task, flat_settings, own_settings, task_learner, FinetuneConfig
 from ...glue.tasks import Task, TaskData
 from ..speed.pools import in_order
-from .folder import append_line, best_runs, check_rows, extra_rows, metric_words, open_study, prune_models
+from .folder import append_line, best_runs, check_rows, extra_rows, metric_name, open_study, prune_models
 from .folder import read_ledger, run_name, save_best, write_predictions
 from ..reports.tracking import TrackTask
 from .statistics import gain_sentence, note_words
@@ -291,7 +291,7 @@ def log_summary(study:Study) -> None:
     "Say what the runs on the tasks of a call mean."
     for r in study.statistics().to_dict('records'):
         if r['task'] not in study.data: continue
-        logger.info(_task_sentence(dict(r, metric=metric_words(study.data[r['task']].task, r['metric']))))
+        logger.info(_task_sentence(dict(r, metric=metric_name(study.data[r['task']].task, r['metric']))))
     try: table = study.compare()
     except ValueError: return # runs of one start only
     rows = [r for r in table.to_dict('records') if r['task'] in study.data]
