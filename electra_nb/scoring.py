@@ -41,13 +41,14 @@ def score_rows(
     threshold:float=.5, # words of more error_prob are marked
 ) -> Iterator: # `TextScore`, or `Choice` for candidates
     "Score rows as they come, in the same order."
-    total = len(rows) if hasattr(rows, '__len__') else None
+    total,group = len(rows) if hasattr(rows, '__len__') else None,[]
     with tqdm(desc='scoring', total=total, unit='text', delay=2, leave=False, disable=quiet()) as bar:
         for group in chunked(rows, 64 if scorer.by=='generator' else 1024):
             flat = list(chain.from_iterable(r if isinstance(r, list) else [r] for r in group))
             scores = iter(score_texts(scorer, flat, threshold))
             for r in group: yield Choice(list(islice(scores, len(r)))) if isinstance(r, list) else next(scores)
             bar.update(len(group))
+    if not group: raise ValueError("there is no text to score")
 
 # %% ../nbs/calls/03_scoring.ipynb #d4b67a4a
 def check_file(

@@ -177,6 +177,18 @@ def test_names_of_columns(tmp_path, capsys):
         assert own_data(path).task.labels==('NOUN','VERB')
         assert 'is taken for names of the columns' in heard(capsys)
 
+comments = {'multiconer':('# id {}\tdomain=en','{} _ _ {}'), 'ud':('# sent_id = {}','{} _ _ {}'), 'tabs':('# id {}\tdomain=en','{}\t{}'), 'short':('# doc{}','{} {}')}
+
+@pytest.mark.parametrize('name', comments)
+def test_comments(name, tmp_path, capsys):
+    "A comment with as many cells as the words is no word, and is said; a word # is one."
+    comment,word = comments[name]
+    path = write(tmp_path/'people.conll', '\n\n'.join('\n'.join((comment.format(i), *(word.format(w, t) for w,t in zip(*s)))) for i,s in enumerate(sentences)))
+    assert {' '.join(ws) for rows in own_data(path).splits.values() for ws in rows.words}=={' '.join(ws) for ws,_ in sentences}
+    assert 'is taken for a comment (24 such line(s))' in heard(capsys)
+    hashes = write(tmp_path/'hashes.conll', '\n\n'.join('\n'.join(word.format(w, t) for w,t in (('#','#'),(f'no{i}','CD'),('#sea','HT'))) for i in range(24)))
+    assert {len(ws) for rows in own_data(hashes).splits.values() for ws in rows.words}=={3}
+
 pairs = dict(Frage='Antwort', query='passage', sent1='sent2', claim_a='claim_b', text='text_pair', Headline='articleBody')
 
 @pytest.mark.parametrize('first', pairs)
@@ -187,6 +199,26 @@ def test_pairs(first, tmp_path, capsys):
     assert task.task.text==(first,pairs[first]) and n_rows(task)==36
     said = heard(capsys)
     assert 'guessed from the columns' in said and 'why did Olga sold' in said and 'not used: nr' in said
+
+dates = ('Mon Apr 06 22:19:{:02} PDT 2009','Monday 6 April 2009, 10:{:02} PM','06 / 04 / 20{:02} at noon','{:02}. April 2009','2009-04-06 22:19:{:02} +0200')
+
+@pytest.mark.parametrize('form', dates)
+def test_dates(form, capsys):
+    "A date of many words is no text of a pair."
+    when = [form.format(i) for i in range(36)]
+    for data in (dict(when=when, review=texts, label=moods),dict(review=texts, label=moods, when=when)):
+        assert own_data(data).task.text==('review',) and 'not used: when' in heard(capsys)
+
+def test_names_shown(tmp_path, capsys):
+    "A column without a name, and one name that looks like two, are seen; a rare separator is asked for."
+    own_data(write(tmp_path/'a.csv', pd.DataFrame(dict(text=texts, mood=moods)).to_csv()))
+    assert "not used: '';" in heard(capsys)
+    path = write(tmp_path/'b.tsv', table(text=[t.replace(',', '') for t in texts], mood=moods))
+    for read in (own_data,get_corpus,read_texts):
+        with pytest.raises(ValueError, match="columns there: 'text,mood'"): list(read(path))
+        with pytest.raises(ValueError, match='as in sep=^'.replace('^', r'\^')): list(read(write(tmp_path/'c.csv', table('^', text=docs_of(texts), mood=moods))))
+    assert n_rows(own_data(write(tmp_path/'c.csv', 'sep=^\n'+table('^', text=docs_of(texts), mood=moods))))==36
+    with pytest.raises(ValueError, match='> converted.csv'): own_data(write(tmp_path/'d.csv', table(text=texts, mood=moods).encode('utf-16')))
 
 def test_three_texts(tmp_path):
     "Among three columns of text the user chooses."
@@ -328,6 +360,7 @@ said = {
     'width':(['ｃalm','calm','loud']*12,'differ only in capitals'),
     'joiner':(['cal\u200dm','calm','loud']*12,'differ only in capitals'),
     'None':(['None','calm']*18,"the word 'None' is read as a class"),
+    'dash':(['-','calm']*18,"the word '-' is read as a class"),
     'rare':(['calm','loud']*17+['odd','calm'],"label 'odd' has one row, so none is held out"),
 }
 

@@ -1,7 +1,7 @@
 "Answers for the rows of a file: every kind of task, every form of rows, one row out for each row in."
-import json, pandas as pd, pytest
+import json, pandas as pd, pytest, shutil
 from datasets import Dataset
-from electra_nb import finetune, predict
+from electra_nb import finetune, predict, Study
 from electra_nb.model.hf import save_models
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.predicting import cli
@@ -87,6 +87,20 @@ def test_all_probabilities(studies):
 def test_text_beside_answer(studies):
     assert studies['label'].predict(['The fisher likes fish.']).review.tolist()==['The fisher likes fish.']
     assert list(studies['pair'].predict([('a','b')]).columns)[:2]==['sentence1','sentence2']
+
+def test_which_start(tmp_path, studies):
+    "Report, last words and answers take the best pre-trained model; a random start does not step in for one that is gone."
+    rows = labelled()['label']
+    study = finetune(studies['label'].out.parent/'model', data=rows, dev=rows, epochs=.2, baseline=True, rivals=True, device='cpu', out=tmp_path/'both')
+    assert 'data, tf-idf: not tested: 1 of 1 runs' in repr(study.compare())
+    best = study.out/'models'/'data-pretrained-seed0'
+    assert study.models()==[best] and str(best) in (study.out/'report.html').read_text() and 'models/data-random' not in (study.out/'report.html').read_text()
+    assert '| f1 of' in (best/'README.md').read_text()
+    shutil.rmtree(best)
+    with pytest.raises(ValueError, match='no model of data from pretrained start is kept; there are: data-random-seed0'): study.predict(['Ann'])
+    assert study.models(start='random') and Study(study.out).models(start='random')
+    (study.out/'results.jsonl').unlink()
+    with pytest.raises(ValueError, match='no runs to compare yet'): study.compare()
 
 def test_wrong_columns(studies, tmp_path):
     "A table without the column of the training rows is refused; `text=` names another."

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from ..text.lines import read_lines
-from ..text.reading import file_kind, read_rows, record_kinds, refuse_twice, split_names
+from ..text.reading import file_kind, list_names, read_rows, record_kinds, refuse_twice, split_names
 from ..text.corpus import is_saved, is_table
 from .tasks import Task
 from pathlib import Path
@@ -32,7 +32,7 @@ class Table:
 def need_columns(table:Table, names) -> None: # `names` of columns
     "Refuse a table that lacks a column."
     absent = [n for n in names if n not in table.columns]
-    if absent: raise ValueError(f"{table.name}: no column {absent[0]!r}; columns there: {', '.join(table.columns)}")
+    if absent: raise ValueError(f"{table.name}: no column {absent[0]!r}; columns there: {list_names(table.columns)}")
 
 # %% ../../nbs/book/44_tables.ipynb #b6f57319
 label_names = 'label labels class category target sentiment stars rating score topic intent gold_label y'.split()
@@ -150,7 +150,7 @@ def column_names(task:Task, first:list, file:str) -> tuple:
     "Names of the columns, and whether they are the cells of the first line; `file` is for messages."
     if all(t in first for t in task.text): return first,True
     if len(first)==len(task.header): return task.header,False
-    raise ValueError(f"{file}: no column {' and '.join(task.text)}; the first line has: {', '.join(first)[:200]}. Is it whole?")
+    raise ValueError(f"{file}: no column {' and '.join(task.text)}; the first line has: {list_names(first)}. Is it whole?")
 
 # %% ../../nbs/book/44_tables.ipynb #6c0b6f47
 def glue_table(
@@ -163,8 +163,7 @@ def glue_table(
     lines = [l.split('\t') for l in read_lines(path, cut_long=False)]
     if not lines or not any(c.strip() for c in lines[0]): raise ValueError(f"{path} is empty")
     names,named = column_names(task, lines[0], name)
-    if labelled and task.label not in names:
-        raise ValueError(f"{path}: no column {task.label!r}; the first line has: {', '.join(names)[:200]}")
+    if labelled and task.label not in names: raise ValueError(f"{path}: no column {task.label!r}; the first line has: {list_names(names)}")
     wanted = {c:names.index(c) for c in (*task.text,task.label) if c in names}
     need = max(wanted.values())+1
     rows = [(i,cells) for i,cells in enumerate(lines, 1) if len(cells)>=need]

@@ -55,7 +55,7 @@ def _not_utf8(path, offset, head):
     likely = [_encoding(head)] if _encoding(head) else ['cp1251','cp1253','gb18030','shift_jis'] if dense else ['latin-1','cp1252','cp1250']
     why = '' if len(likely)==1 else f" Its encoding is unknown; {', '.join(likely)} are likely: try them, and look at each result."
     return ValueError(f"{path}: byte {offset} is not UTF-8 text.{why} Leave it out, or convert text in another encoding, for example: "
-        f"iconv -f {likely[0]} -t utf-8 {shlex.quote(Path(path).name)} > converted.txt")
+        f"iconv -f {likely[0]} -t utf-8 {shlex.quote(Path(path).name)} > converted{Path(path).suffix}")
 
 def _check_head(path, head):
     "Refuse a file that is not UTF-8 text."

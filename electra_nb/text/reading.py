@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['record_kinds', 'suffixes', 'file_endings', 'split_names', 'file_kind', 'check_text_file', 'find_files', 'left_out',
-           'is_null', 'need_text', 'Rows', 'refuse_twice', 'read_rows', 'record_docs', 'read_docs', 'text_bytes']
+           'list_names', 'is_null', 'need_text', 'Rows', 'refuse_twice', 'read_rows', 'record_docs', 'read_docs',
+           'text_bytes']
 
 # %% ../../nbs/book/10_reading.ipynb #6ade9cd4
 import csv, json, os, pyarrow as pa, pyarrow.parquet as pq, re
@@ -104,6 +105,11 @@ def left_out(
     named = '; a .json file is read where it is named' if '.json' in others else ''
     return f"{others.total()} of {len(files)} files are left out, hidden or with an ending that is none of text ({kinds}){named}"
 
+# %% ../../nbs/book/10_reading.ipynb #10ea87c0
+def list_names(names) -> str: # of columns
+    "The names of columns for a message, in quotes where one would not be seen as one."
+    return ', '.join(n if n.strip() and ',' not in n else repr(n) for n in map(str, names))[:200]
+
 # %% ../../nbs/book/10_reading.ipynb #7a622bf6
 _half = re.compile('[\ud800-\udfff]')
 
@@ -120,7 +126,7 @@ def need_text(
     if is_null(value) and column in known:
         raise ValueError(f"{where}: no text in column {column!r}: it is null there. Fill it or leave the row out")
     found = 'nothing' if value is None else type(value).__name__
-    raise ValueError(f"{where}: no text in column {column!r} (found {found}); columns there: {', '.join(map(str,known))}. Name the "
+    raise ValueError(f"{where}: no text in column {column!r} (found {found}); columns there: {list_names(known)}. Name the "
         "right one with text_column=.")
 
 # %% ../../nbs/book/10_reading.ipynb #095c379b
@@ -138,7 +144,7 @@ def _bare(row): return {k.replace('\ufeff', ''):v for k,v in row.items()} if any
 def refuse_twice(names:list, where:str) -> None: # of columns; for the message
     "Refuse columns of one name."
     twice = next((n for n in names if names.count(n)>1 and n!=''), None)
-    if twice is not None: raise ValueError(f"{where}: two columns are named {twice!r}: {', '.join(map(str, names))[:200]}. Rename one of them")
+    if twice is not None: raise ValueError(f"{where}: two columns are named {twice!r}: {list_names(names)}. Rename one of them")
 
 # %% ../../nbs/book/10_reading.ipynb #1022626e
 def _lines(path): return (l+'\n' for l in read_lines(path, cut_long=False))
@@ -201,7 +207,8 @@ def _table_rows(path, kind):
             if not any(cells): cells = ['']*len(names)
             if len(cells)!=len(names):
                 raise ValueError(f"{path}:{i}: {len(cells)} cells, but the first line names {len(names)} columns "
-                    f"({', '.join(names)[:200]}). A text with the separator in it needs quotes, in a .csv file; delete a title above the names.")
+                    f"({list_names(names)}). A text with the separator in it needs quotes, in a .csv file; delete a title above the names; "
+                    "a rare separator is written above them, as in sep=^")
             if len(named)<len(names) and any(c for k,c in enumerate(cells) if k not in named):
                 raise ValueError(f"{path}:{i}: two columns are named '' in the first line, and this row has something in them")
             yield f':{i}',{names[k]:cells[k] for k in named}

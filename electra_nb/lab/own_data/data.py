@@ -13,7 +13,7 @@ from ...glue.tables import Table, read_table, readers
 from ...glue.tasks import Task, TaskData
 from ..kinds import kinds
 from .labels import is_empty
-from ...text.reading import split_names
+from ...text.reading import list_names, split_names
 
 # %% ../../../nbs/lab/own_data/03_data.ipynb #aef98e03
 def filled_rows(table:Table) -> Table:
@@ -47,6 +47,8 @@ def decide(
         if found is not None: return name,found
 
 # %% ../../../nbs/lab/own_data/03_data.ipynb #25164f34
+def _cut(v): return v if len(v)<=60 else f'{v[:59]}…'
+
 def tell_guess(
     table:Table, # as its kind reads it
     data:TaskData, # what was made of it
@@ -58,8 +60,8 @@ def tell_guess(
     if not used or None not in (given.get('text'),given.get('label')): return
     used = [list(table.columns)[-1] if c=='-1' else c for c in used]
     unused = [c for c in table.columns if c not in (*used,str(given.get('group')))]
-    first = ', '.join(f'{c} {table.columns[c][0]!r:.60}' for c in used if c in table.columns)
-    left = f"; not used: {', '.join(unused)[:200]}" if unused else ''
+    first = ', '.join(f'{c} {_cut(repr(table.columns[c][0]))}' for c in used if c in table.columns)
+    left = f"; not used: {list_names(unused)}" if unused else ''
     logger.info(f"{data.name}: guessed from the columns; first row: {first}{left}; {own.settle}")
 
 # %% ../../../nbs/lab/own_data/03_data.ipynb #86e8f65c

@@ -18,12 +18,13 @@ from ...glue.splits import check_valid, seen_label, split_rows
 from ...glue.tables import label_names, need_columns, read_table, Table, text_names
 from ...glue.tasks import own_name, score_first, Split, split_sizes, Task, TaskData, TextSplit
 from ...text.lines import is_blank
-from ...text.reading import is_null
+from ...text.reading import is_null, list_names
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #c9c5424d
 _asked = 'sentence context passage paragraph document answer'.split()
 _pair_names = (('premise','hypothesis'),*((q,a) for q in ('question','query') for a in _asked),('headline','articlebody'),
     ('text','text_pair'),('source','target'))
+_number = re.compile(r'(?<!\S)[\d.:,/+-]+(?!\S)')
 _numbered = re.compile(r'(.*?)[ _-]?([1a])|(.*?)[ _-]?([2b])')
 
 def n_words(values):
@@ -32,9 +33,10 @@ def n_words(values):
     return np.mean([count(v) if isinstance(v, str) else 0 for v in values[:500]] or [0])
 
 def is_running(values):
-    "Whether a column holds running text: three words or more, and most cells differ."
+    "Whether a column holds running text: three words or more, fewer than half of them numbers as in dates, and most cells differ."
     some = [v for v in values[:2000] if isinstance(v, str)]
-    return n_words(values)>=3 and len({*some})>len(some)/2
+    words = [_number.sub('', v) for v in some]
+    return n_words(values)>=3 and n_words(words)>n_words(values)/2 and len({*some})>len(some)/2
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #c9c542b1
 def name_pairs(names) -> list: # of columns
@@ -91,7 +93,7 @@ def choose_columns(
     label:str=None, # name of the label column; None: guess
 ) -> tuple: # (names of the texts), name of the label
     "Find the columns of texts and labels."
-    names,known = list(table.columns),', '.join(table.columns)
+    names = list(table.columns)
     text = [text] if text in names else as_names(text)
     label = None if label is None else str(label)
     need_columns(table, [*text,*([] if label is None else [label])])
@@ -104,7 +106,7 @@ def choose_columns(
     if label is None and len(left)==1 and _may_be_label(table, text, left[0]): label = left[0]
     if not text or not label or label in text:
         one = ". Of one column: is another sign than that of its ending between its cells?" if len(names)==1 else ''
-        raise ValueError(f"{table.name}: which columns hold texts and labels? Pass text= and label=; columns there: {known}{one}")
+        raise ValueError(f"{table.name}: which columns hold texts and labels? Pass text= and label=; columns there: {list_names(names)}{one}")
     return tuple(text),label
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #7efacf13
@@ -215,7 +217,7 @@ def tell_labels(classes:tuple, name:str) -> None: # `name` is for the message
     for same in (s for s in seen.values() if len(s)>1):
         logger.warning(f"{name}: classes {' and '.join(map(ascii, same))} differ only in capitals, blanks or invisible signs")
     for c in classes:
-        if c.lower() not in ('null','none','na','n/a','<na>','#n/a'): continue
+        if c.lower() not in ('null','none','na','n/a','<na>','#n/a','-','?'): continue
         logger.info(f"{name}: the word {c!r} is read as a class, not as a missing label")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #8e9ebe75
@@ -251,7 +253,7 @@ def table_rows(
     "Texts and labels of a table; empty cells and unknown labels are refused."
     for c in (*task.text,task.label):
         if c not in table.columns:
-            raise ValueError(f"{table.name}: no column {c!r}, as in the training rows; columns there: {', '.join(table.columns)}")
+            raise ValueError(f"{table.name}: no column {c!r}, as in the training rows; columns there: {list_names(table.columns)}")
     need_cells(table, {**dict.fromkeys(task.text, 'text'), task.label:'label'})
     kind = Classify(task)
     return (kind.any_scale if any_scale else kind).read(table)

@@ -18,6 +18,7 @@ from .rows import QuestionRows, question_rows
 from .spans import find_answers
 from .squad import answer_scores, normalise, squad1_scores, squad2_metrics, squad2_scores
 from .windows import Windows
+from ...text.reading import list_names
 from fastai.metrics import AvgMetric
 from fastcore.basics import patch
 from ...glue.splits import dev_split, text_core
@@ -50,7 +51,7 @@ class Answer:
 def read(self:Answer, table:Table, labelled:bool=True) -> QuestionRows:
     rows = question_rows(table)
     if labelled and rows.answers is None:
-        raise ValueError(f"{table.name}: no column 'answers', or no answer in it; columns there: {', '.join(table.columns)}")
+        raise ValueError(f"{table.name}: no column 'answers', or no answer in it; columns there: {list_names(table.columns)}")
     return rows
 
 @patch

@@ -8,16 +8,17 @@ __all__ = ['save_study_report', 'cli', 'words_table', 'compared_starts', 'failur
 
 # %% ../../../nbs/lab/reports/11_study_pages.ipynb #e52847ea
 import pandas as pd
+from contextlib import suppress
 from datetime import date
 from ...commands import Command
 from ...core.files import atomic_file, read_json
 from .elements import render, svg
 from .pages import run_page, save_run_report
 from .run_folder import newest_folder
-from ..study.statistics import beside, gain_sentence, groups, note_words, paper_table, plot_scores, summarize
+from ..study.statistics import beside, gain_sentence, groups, note_words, p_words, paper_table, plot_scores, summarize
 from ..study.fewer_rows import labels_saved
 from ..study.folder import read_ledger
-from ..study.study import saved_task
+from ..study.study import saved_task, Study
 from ...core.settings import settings
 from ..kinds import kind_of, kinds
 from ...glue.learner import FinetuneConfig, flat_settings
@@ -29,7 +30,7 @@ from pathlib import Path
 _summary_words = {**{k:k for k in 'task start metric runs median mean'.split()}, 'sd':'±', 'best':'best', 'interval':'mean, 95 % interval',
     'covers':'covers', 'test':'median on test rows', 'best_test':'test rows, best run', 'guess':'guessing', 'also':'also'}
 _compare_words = dict(task='task', against='beside', runs_a='runs, pre-trained', runs_b='runs, the other', mean_a='mean, pre-trained',
-    mean_b='mean, the other', difference='difference', interval='95 % interval', p='p', covers='covers', note='note')
+    mean_b='mean, the other', difference='difference', interval='95 % interval', p='p, adjusted', covers='covers', note='note')
 
 def words_table(
     df:pd.DataFrame,
@@ -37,7 +38,7 @@ def words_table(
 ) -> tuple: # headings, lines
     "A data frame as a table of a page."
     if 'low' in df: df = df.assign(interval=[f'{a:.1f} to {b:.1f}' if a==a else '' for a,b in zip(df.low, df.high)])
-    if 'p_adjusted' in df: df = df.assign(p=['<0.001' if p<.001 else p for p in df.p_adjusted])
+    if 'p_adjusted' in df: df = df.assign(p=df.p_adjusted.map(p_words))
     shown = [k for k in words if k in df and (df[k].notna() & (df[k]!='')).any()]
     def cell(x): return str(x) if not isinstance(x, float) else f'{x:.4g}' if x==x else ''
     return [words[k] for k in shown],df[shown].map(cell).values.tolist()
@@ -65,10 +66,12 @@ def score_figures(lines:list) -> list: # of title, svg and caption
 
 # %% ../../../nbs/lab/reports/11_study_pages.ipynb #cfb656d5
 def use_lines(folder:Path) -> str: # Python; empty if no model was kept
-    "How to use the models of a study."
-    saved = [(p.parent,*saved_task(p.parent)) for p in sorted(folder.glob('models/[!.]*/task.json'))]
-    by_task = {name:(path,kind_of(task),cfg) for path,name,task,cfg in saved}
-    if not saved: return ''
+    "How to use the best models of a study."
+    best = []
+    for name in sorted({saved_task(p.parent)[0] for p in folder.glob('models/[!.]*/task.json')}):
+        with suppress(ValueError): best += Study(folder).models(name)[:1] # there may be one from a random start only
+    if not best: return ''
+    by_task = {name:(path,kind_of(task),cfg) for path,(name,task,cfg) in zip(best, map(saved_task, best))}
     lines = ['from electra_nb import Study','',f'study = Study({str(folder)!r})']
     lines += [f'study.predict([{kind.example}], {name!r})' for name,(_,kind,_) in by_task.items()]
     own = [line for path,kind,cfg in by_task.values() for line in kind.use(path, cfg.own)]
@@ -102,7 +105,7 @@ def study_page(folder:str) -> str: # HTML
     seconds = pd.to_numeric(ledger.seconds).sum()
     return render('study.html', title=title, lines=lines, n_tasks=summary.task.nunique(), today=date.today(), # chkstyle: ignore
         medians=[(f"{r['task']}, {r['start']}: median {r['metric']}", f"{r['median']:.1f}") for r in scored],
-        gains=[f'{gain_sentence(r, len(compared))}.' for r in compared.to_dict('records')] if compared is not None else [],
+        gains=[f'{gain_sentence(r, compared.n_tests)}.' for r in compared.to_dict('records')] if compared is not None else [],
         saved=[*note_words(() if compared is None else compared.note),*labels_saved(folder, summary.task.unique())],
         failures=[failure_sentence(r) for r in lines if r['failure']], figures=score_figures(lines),
         tables=study_tables(lines, summary, compared), constants=own.items(), code=use_lines(folder),

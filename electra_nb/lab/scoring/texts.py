@@ -10,7 +10,7 @@ import os, sys
 from collections.abc import Iterable, Iterator
 from ...text.corpus import framed, refuse_form
 from ...text.lines import read_lines, running_lines
-from ...text.reading import check_text_file, file_endings, file_kind, is_null, read_rows, record_docs, record_kinds, refuse_twice
+from ...text.reading import check_text_file, file_endings, file_kind, is_null, list_names, read_rows, record_docs, record_kinds, refuse_twice
 from pathlib import Path
 
 # %% ../../../nbs/lab/scoring/01_texts.ipynb #2ef426d8
@@ -89,7 +89,7 @@ def read_texts(
     if column is not None and not names and not (path and file_kind(path) in record_kinds):
         raise ValueError("text_column would have no effect: it is for files of rows and data frames")
     if names and wanted not in names:
-        raise ValueError(f"no column {wanted!r}; columns there: {', '.join(map(str, names))}. "
+        raise ValueError(f"no column {wanted!r}; columns there: {list_names(names)}. "
             "Name the right one with text_column=")
     if names: refuse_twice([n for n in names if n==wanted], 'texts')
     if path: rows,name = file_rows(path, choose, column),path.name

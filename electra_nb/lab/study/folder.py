@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['open_study', 'append_line', 'read_ledger', 'extra_rows', 'check_rows', 'run_name', 'write_predictions',
-           'read_predictions', 'answer_paths', 'read_sums', 'best_runs', 'saved_tokenizer', 'model_page', 'save_best',
-           'prune_models']
+           'read_predictions', 'answer_paths', 'read_sums', 'best_runs', 'saved_tokenizer', 'metric_name', 'model_page',
+           'save_best', 'prune_models']
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #9bcbb954
 import csv, json, numpy as np, pandas as pd, shutil
@@ -154,6 +154,11 @@ def saved_tokenizer(
     tok.init_kwargs['split_special_tokens'] = True # what is written into tokenizer_config.json
     return tok
 
+# %% ../../../nbs/lab/study/01_folder.ipynb #f264aa13
+def metric_name(task:Task, metric:str) -> str: # a key of `glue.classify.scorers`
+    "A metric in words."
+    return f'f1 of {task.labels[1]!r}' if metric=='f1' and len(task.labels)==2 else metric
+
 # %% ../../../nbs/lab/study/01_folder.ipynb #8f67a22d
 def model_page(
     r:dict, # line of the ledger
@@ -166,7 +171,8 @@ def model_page(
     kind,scores = kind_of(task),r.get('scores') or {'dev':{r.get('metric', task.metrics[0]):r['score']}}
     use = kind.use(folder, settings_from(kind, r['recipe']).own)
     plain = any('import' in l and 'transformers' in l for l in use)
-    return render('model.md', r=r, kind=kind, opens=opens, scores=scores, metrics=list(scores['dev']), rivals=rivals, use='\n'.join(use), plain=plain)
+    metrics = {m:metric_name(task, m) for m in scores['dev']}
+    return render('model.md', r=r, kind=kind, opens=opens, scores=scores, metrics=metrics, rivals=rivals, use='\n'.join(use), plain=plain)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #0d4293c7
 def _saved(out, lines): return [r for r in lines if (out/'models'/run_name(r['task'], r['start'], r['seed'])).is_dir()]

@@ -21,7 +21,7 @@ from ...glue.kinds import kind_of
 from ...glue.learner import task_features, TaskLearner, dev_predictions, fit_task, flat_settings, own_settings, task_learner, FinetuneConfig
 from ...glue.tasks import Task, TaskData
 from ..speed.pools import in_order
-from .folder import append_line, best_runs, check_rows, extra_rows, open_study, prune_models
+from .folder import append_line, best_runs, check_rows, extra_rows, metric_name, open_study, prune_models
 from .folder import read_ledger, run_name, save_best, write_predictions
 from ..reports.tracking import TrackTask
 from .statistics import gain_sentence, note_words
@@ -209,7 +209,7 @@ def _run_sentence(line):
     got = words.get(line['failure'])
     same = ', the same answer for every text' if line['failure']=='constant' else ''
     return (f"{line['task']}, seed {line['seed']}, {line['start']}: {got or '{metric} {score:.2f}'.format(**line)}{same} "
-        f"(guessing {line['guess']:.2f}); {line['steps']:,} steps in {line['seconds']:.0f} s")
+        f"(guessing {line['guess']:.2f}); {line['steps']:,} step{'s'*(line['steps']!=1)} in {line['seconds']:.0f} s")
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #19f6b6ca
 def first_work(plan:StudyConfig, cfg:FinetuneConfig) -> Work: # the settings of the task; None: nothing comes first
@@ -292,13 +292,11 @@ def log_summary(study:Study) -> None:
     "Say what the runs on the tasks of a call mean."
     for r in study.statistics().to_dict('records'):
         if r['task'] not in study.data: continue
-        labels = study.data[r['task']].task.labels
-        metric = f'f1 of {labels[1]!r}' if r['metric']=='f1' and len(labels)==2 else r['metric'] # it is that of one label
-        logger.info(_task_sentence(dict(r, metric=metric)))
+        logger.info(_task_sentence(dict(r, metric=metric_name(study.data[r['task']].task, r['metric']))))
     try: table = study.compare()
     except ValueError: return # runs of one start only
-    n_tasks,rows = int(table.p.notna().sum()),[r for r in table.to_dict('records') if r['task'] in study.data]
-    for r in rows: logger.info(gain_sentence(r, n_tasks)+_advice(r, study))
+    rows = [r for r in table.to_dict('records') if r['task'] in study.data]
+    for r in rows: logger.info(gain_sentence(r, table.n_tests)+_advice(r, study))
     for words in note_words(r['note'] for r in rows): logger.info(words)
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #dcc4d4d7

@@ -323,10 +323,12 @@ class Comparison(pd.DataFrame):
     @property
     def several(self): return bool((self.against!=self.names[1]).any()) # more than one thing is compared with
     @property
+    def n_tests(self): return int(self.p.notna().sum())
+    @property
     def headings(self): return self.names[0],'the other' if self.several else self.names[1]
     @property
     def legend(self):
-        tests = f"{self.p.notna().sum()} {'test' if self.several else 'task'}(s)"
+        tests = f"{self.n_tests} {'test' if self.several else 'task'}(s)"
         return f"difference: {self.headings[0]} minus {self.headings[1]}; p is adjusted for {tests} (Benjamini–Hochberg)"
 
     def in_words(self) -> pd.DataFrame:
@@ -340,7 +342,7 @@ class Comparison(pd.DataFrame):
 
     def __repr__(self):
         words = self.in_words()
-        notes = [f'{t}: {n}' for t,n in zip(words.task, words.note) if n]
+        notes = [f"{', '.join(r[:1+self.several])}: {r[-1]}" for r in words.values if r[-1]] # of a task and what it is compared with
         shown = words.drop(columns=[*self.headings,'note'])
         return '\n'.join([shown.to_string(index=False), self.legend, *notes, *note_words(self.note)])
     def _repr_html_(self): return f"{self.in_words().to_html(index=False)}<p>{'<br>'.join([self.legend, *note_words(self.note)])}</p>"
@@ -386,7 +388,7 @@ def beside(
     names = ('pre-trained' if trained else 'random start','random')
     if rivals and not trained: trained,random = random,[]
     if not trained:
-        raise ValueError("all runs of this study begin with random values: name a study of a pre-trained model, study.compare(other)")
+        raise ValueError("there are no runs to compare yet" if not lines else "all runs of this study begin with random values: name a study of a pre-trained model, study.compare(other)")
     others = [*random,*rivals]
     if not {r['task'] for r in trained} & {r['task'] for r in others}:
         raise ValueError("no task of this study has runs from both starts: pass baseline=True to finetune with these tasks, or name "

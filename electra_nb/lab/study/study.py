@@ -234,7 +234,7 @@ def compare(self:Study,
 @patch
 def models(self:Study,
     task:str=None, # name; None: that of the call that made this study, or the only one
-    start:str=None, # None: any but random
+    start:str=None, # 'pretrained' or 'random'; None: 'random' if all runs begin so
 ) -> list: # folders, highest dev score first
     "The saved models."
     found = [(read_json(p),p.parent) for p in sorted((self.out/'models').glob('[!.]*/task.json'))]
@@ -243,10 +243,10 @@ def models(self:Study,
     if task is None and len(names)>1: raise ValueError(f"this study has several tasks: name one of {', '.join(names)}")
     if task not in (None,*names): task = {n.lower():n for n in names}.get(str(task).lower().replace('-', ''), task) # as it is written
     of_task = [o for o in found if task in (None,o[0]['name'])]
-    if start: hits = [o for o in of_task if o[0]['start'].split(', ')[0]==start]
-    else: hits = [o for o in of_task if not is_random(o[0])] or of_task
+    if not start: start = 'random' if self.lines and all(map(is_random, self.lines)) else 'pretrained'
+    hits = [o for o in of_task if o[0]['start'].split(', ')[0]==start]
     if not hits:
-        raise ValueError(f"no model of {task or 'any task'} from {start or 'any'} start is kept; there are: "
+        raise ValueError(f"no model of {task or 'any task'} from {start} start is kept; there are: "
             f"{', '.join(p.name for _,p in found) or 'none'}")
     return [p for _,p in sorted(hits, key=lambda o: -o[0]['score'])]
 

@@ -61,17 +61,20 @@ def sentence_lines(
     first = next((l for l in lines if l.strip() and not l.startswith(('#','-DOCSTART-'))), '')
     tabs = '\t' in first.rstrip()
     def cells(l): return [c.strip(' ') for c in l.split('\t')] if tabs else re.split('[ \t]+', l.strip())
-    n,found = count or len(cells(first)),[[]]
+    n,found,comments = count or len(cells(first)),[[]],[]
+    tags = {'#',*(cells(l)[-1] for l in lines if not l.startswith('#'))} # a line of as many cells that begins with # is no word if its last cell is no tag
     named = names_words(cells(first))
     if named: logger.info(f"{name}:{lines.index(first)+1}: {first.strip()[:60]!r} is taken for names of the columns ({lines.count(first)} such line(s))")
     for i,l in enumerate(lines, 1):
         c = cells(l)
         if not l.strip(): found.append([])
         elif named and l==first or c[0]=='-DOCSTART-' or l.startswith('#') and len(c)!=n and (tabs or not found[-1]): continue
+        elif re.match('#[ \t]', l) and not found[-1] and c[-1] not in tags: comments.append(l.strip())
         elif len(c)!=n: raise ValueError(f"{name}:{i}: {len(c)} column(s), but {'CoNLL-U' if count else 'the first word'} has {n}: "
             f"{l.strip()[:60]!r}. A word with a blank in it needs a file with tabs; texts with labels are a table, such as a .csv file")
         elif not all(c): raise ValueError(f"{name}:{i}: column {c.index('')+1} is empty")
         else: found[-1].append((i,c))
+    if comments: logger.info(f"{name}: {comments[0][:60]!r} is taken for a comment ({len(comments)} such line(s))")
     return [s for s in found if s]
 
 # %% ../../../nbs/lab/tags/02_rows.ipynb #f3adbe9e

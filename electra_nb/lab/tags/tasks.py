@@ -15,6 +15,7 @@ from ...glue.tasks import own_name, score_first, Split, split_sizes, Task, TaskD
 from .rows import read_conll, read_conllu, as_sentences, list_column, list_columns
 from .spans import are_spans, as_spans, refuse_odd_tag
 from .tag import Tag
+from ...text.reading import list_names
 from ...glue.kinds import known_tasks
 
 # %% ../../../nbs/lab/tags/08_tasks.ipynb #80f78623
@@ -65,7 +66,7 @@ def choose_lists(
     words = choose(_words, lists, 0) if text is None else given[0]
     tags = choose(_tags, [c for c in lists if c!=words], -1) if label is None else given[1]
     if words is None or tags in (words,None): raise ValueError(f"{table.name}: which columns hold the lists of words and tags? Pass text= "
-        f"and label=; columns there: {', '.join(table.columns)}")
+        f"and label=; columns there: {list_names(table.columns)}")
     if None not in (text,label): return words,tags
     if are_spans(as_spans(list_column(table, words))[0]):
         raise ValueError(f"{table.name}: column {words!r}, which was taken for the words, holds tags of spans: pass text= and label=, "
