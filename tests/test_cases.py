@@ -1,5 +1,5 @@
 "Awkward files of users: each is read as meant, or refused or announced in words that say what is wrong and what to pass."
-import json, warnings
+import fcntl, json, warnings
 from pathlib import Path
 
 import numpy as np, pandas as pd, pytest
@@ -618,7 +618,18 @@ def test_shared_cases():
         with pytest.raises(ValueError, match=says): list(get_corpus(cases/name))
     assert next(iter(get_corpus(cases/'corpus-quotes.tsv')))=='He said "go" 0.'
     assert len(list(read_texts(cases/'score-gaps.csv')))==5
-    for name in ('array_cells.py','int_columns.py'): exec((cases/name).read_text().replace('electra_nb.tasks.own', 'electra_nb.lab.own_data.data'), {}) # its earlier name
+
+earlier_names = {'electra_nb.tasks.own':'electra_nb.lab.own_data.data', 'electra_nb.tasks.encoders':'electra_nb.glue.encoders'}
+
+@pytest.mark.skipif(not cases.is_dir(), reason='../shared/data/cases is missing')
+@pytest.mark.parametrize('name', ['array_cells','int_columns','special_tokens','leftover_projection','lone_generator','no_locks'])
+def test_shared_scripts(name, tmp_path, monkeypatch):
+    "Short programs that were made after public bug reports."
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(fcntl, 'flock', fcntl.flock) # one of them replaces it
+    script = (cases/f'{name}.py').read_text()
+    for old,new in earlier_names.items(): script = script.replace(old, new)
+    exec(script, {})
 
 @pytest.mark.skipif(not cases.is_dir(), reason='../shared/data/cases is missing')
 def test_shared_vocabularies():
