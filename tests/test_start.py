@@ -18,7 +18,7 @@ from fastai.callback.core import Callback
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from transformers import AlbertConfig, AlbertForMaskedLM, AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
-from transformers import ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
+from transformers import DistilBertConfig, DistilBertForMaskedLM, ElectraConfig, ElectraForMaskedLM, ElectraForPreTraining
 from transformers import AlbertForMultipleChoice, AlbertForSequenceClassification, ModernBertConfig, ModernBertForMaskedLM
 from transformers import ModernBertForSequenceClassification, ModernBertForTokenClassification, PreTrainedTokenizerFast, RobertaConfig, RobertaForMaskedLM
 
@@ -167,6 +167,19 @@ def test_positions_of_roberta(tmp_path, pad):
     ids = torch.randint(5, 300, (2,12))
     encoder = towers_of(Start(folder))['discriminator'].electra.eval()
     assert torch.equal(encoder(ids)[0], AutoModel.from_pretrained(folder).eval()(ids)[0])
+
+@pytest.mark.parametrize('model', [RobertaForMaskedLM(RobertaConfig(vocab_size=300, intermediate_size=50, **_shape)),
+    DistilBertForMaskedLM(DistilBertConfig(vocab_size=300, dim=32, n_layers=2, n_heads=2, hidden_dim=50, max_position_embeddings=64))], ids=['roberta','distilbert'])
+def test_untouched(tmp_path, monkeypatch, model):
+    "One step, whose rate is 0, makes of another layout a folder that finetune takes; it says so."
+    monkeypatch.chdir(tmp_path)
+    folder,rows = save(model, tmp_path/'start'),dict(text=[f'boat {i}' for i in range(40)], label=['a','b']*20)
+    with pytest.raises(ValueError, match='pretrain.start='): finetune(folder, data=rows, device='cpu')
+    pretrain(start=folder, out='untouched', **{**usual, 'steps':1, 'eval_every':1})
+    ids = torch.randint(5, 300, (2,12))
+    same = [AutoModel.from_pretrained(f).eval()(ids)[0] for f in (folder,'untouched/discriminator')]
+    assert torch.equal(*same)
+    assert finetune('untouched', data=rows, epochs=.1, device='cpu', baseline=False).lines
 
 @pytest.mark.parametrize('kind,settings,says', [('bert',dict(hidden_act='relu'),"the activation 'relu'"), ('modern',dict(classifier_activation='relu'),"the activation 'relu'"),
     ('modern',dict(classifier_bias=True),'a bias'), ('albert',dict(tie_word_embeddings=False),'an output layer of its own')], ids=str)

@@ -249,12 +249,13 @@ families = dict(electra=Family(ElectraModel, _electra, electra_config, electra_c
 def family_named(
     kind:str, # a key of `families`
     what:str='family=', # it is said of, in the message
+    more:str='', # what else can be done, in the message
 ) -> Family:
     "A row of the table."
     if isinstance(kind, str) and kind in families: return families[kind]
     rows = list(families.values())
     names = [name for i,name in enumerate(families) if not any(rows[i] is row for row in rows[:i])] # one for each row
-    raise ValueError(f"{what}{str(kind)[:40]!r} is no known family of encoders: choose {', '.join(map(repr, names))}")
+    raise ValueError(f"{what}{str(kind)[:40]!r} is no known family of encoders: choose {', '.join(map(repr, names))}{more}")
 
 def family_of(
     model:PreTrainedModel, # a tower, an encoder, or a configuration

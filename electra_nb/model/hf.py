@@ -102,7 +102,8 @@ def untrusted_config(
     "The settings that describe a model of a known family, and nothing else."
     kind = values.get('model_type') if isinstance(values, dict) else None
     if not kind: raise ValueError(f"{source} is no model that says its type: {' or '.join(map(repr, families))} is needed")
-    return family_named(kind, f'{source}: a model of type ').config(values, source)
+    more = f'. pretrain(start={source!r}, …) goes on from a RoBERTa or DistilBERT, too'
+    return family_named(kind, f'{source}: a model of type ', more).config(values, source)
 
 # %% ../../nbs/book/20_hf.ipynb #10f9ef5e
 def config_values(
