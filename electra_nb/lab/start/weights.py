@@ -182,7 +182,7 @@ def suggested(self:Start,
     "What a run takes unless the call says otherwise."
     init = known['init'] if family_of(self.cfg).own_init else 'paper'
     positions = max(self.cfg.max_position_embeddings, given.get('max_len') or known['max_len'])
-    schedule = dict(warmup=.06, generator_lr=None, lr=min(known['lr'], .128/self.cfg.hidden_size)) if fresh else {}
+    schedule = dict(warmup=.06, generator_lr=None, lr=min(known['lr'], .0384/self.cfg.hidden_size)) if fresh else {}
     return dict(init=init, tie=self.tie, max_positions=positions, **schedule)
 
 # %% ../../../nbs/lab/start/02_weights.ipynb #17caa960
