@@ -26,7 +26,7 @@ ask.add_argument('--starts', nargs='+', default=['untouched','electra','mlm'])
 ask.add_argument('--minutes', type=float, default=9, help='CPU time of each training')
 ask.add_argument('--seconds', nargs=2, type=float, default=[2.2,1.75], metavar=('ELECTRA','MLM'), help='CPU time of one step')
 ask.add_argument('--write', type=Path, help='file for the tests')
-ask.add_argument('--lr', type=float, help="of pre-training; without it, `pretrain`'s own")
+ask.add_argument('--lr', type=float, help="of pre-training; without it, `pretrain`'s own; another rate needs another OUT")
 
 def minilm(source, out):
     "The folder of the real weights."
@@ -88,7 +88,8 @@ def main(a):
                 run = here/f'{name}-{seed}'
                 pretrain(corpus=here/'data'/'news.txt', start=start, objective=name, steps=steps[name], seed=seed, out=run, device='cpu', threads=1,
                     probe=False, general=False, max_len=128, bs=8, eval_batches=4, lr=a.lr)
-            row = dict(start=name, seed=seed, minutes=a.minutes, steps=steps.get(name, 0), cpu=round(time.process_time()-began))
+            lr = None if name=='untouched' else json.loads((run/'recipe.json').read_text())['recipe']['lr']
+            row = dict(start=name, seed=seed, minutes=a.minutes, lr=lr, steps=steps.get(name, 0), cpu=round(time.process_time()-began))
             for task,(train,test,settings) in tasks.items():
                 study = finetune(run, data=train, dev=test, runs=1, seed=seed, baseline=False, rivals=name=='untouched' and not seed, threads=1, device='cpu',
                     out=here/f'{task}-{name}-{seed}', **settings)
