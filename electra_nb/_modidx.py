@@ -3326,6 +3326,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                            'electra_nb.lab.tf1.verify._show': ('lab/tf1/verify.html#_show', 'electra_nb/lab/tf1/verify.py'),
                                            'electra_nb.lab.tf1.verify.check_head': ( 'lab/tf1/verify.html#check_head',
                                                                                      'electra_nb/lab/tf1/verify.py'),
+                                           'electra_nb.lab.tf1.verify.check_start': ( 'lab/tf1/verify.html#check_start',
+                                                                                      'electra_nb/lab/tf1/verify.py'),
                                            'electra_nb.lab.tf1.verify.check_tower': ( 'lab/tf1/verify.html#check_tower',
                                                                                       'electra_nb/lab/tf1/verify.py'),
                                            'electra_nb.lab.tf1.verify.fine_tuned': ( 'lab/tf1/verify.html#fine_tuned',

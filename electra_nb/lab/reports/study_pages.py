@@ -67,9 +67,9 @@ def score_figures(lines:list) -> list: # of title, svg and caption
 # %% ../../../nbs/lab/reports/11_study_pages.ipynb #cfb656d5
 def use_lines(folder:Path) -> str: # Python; empty if no model was kept
     "How to use the best models of a study."
-    best = []
+    study,best = Study(folder),[]
     for name in sorted({saved_task(p.parent)[0] for p in folder.glob('models/[!.]*/task.json')}):
-        with suppress(ValueError): best += Study(folder).models(name)[:1] # there may be one from a random start only
+        with suppress(ValueError): best += study.models(name)[:1] # there may be one from a random start only
     if not best: return ''
     by_task = {name:(path,kind_of(task),cfg) for path,(name,task,cfg) in zip(best, map(saved_task, best))}
     lines = ['from electra_nb import Study','',f'study = Study({str(folder)!r})']
