@@ -396,6 +396,18 @@ def test_activations_of_bert(tmp_path, act):
     assert torch.equal(towers['generator'].eval()(ids).logits, BertForMaskedLM.from_pretrained(folder).eval()(ids).logits)
     said = said_by(lambda: towers_of(Start(folder)))
     assert any(f"the activation {act!r}, and those of this family have gelu; family='bert' would keep it" in s for s in said)==('gelu' not in act)
+    assert any(f"had the activation {act!r}; here it has gelu" in s for s in said)==(act=='gelu_new')
+
+@pytest.mark.parametrize('make', [lambda **kw: ElectraForMaskedLM(ElectraConfig(embedding_size=32, **kw)),
+    lambda **kw: RobertaForMaskedLM(RobertaConfig(pad_token_id=1, **kw))], ids=['electra','roberta'])
+def test_heads_with_gelu_alone(tmp_path, make):
+    "In the heads of these, transformers has gelu, whatever the layers have."
+    source = make(vocab_size=len(tiny_tokenizer()), intermediate_size=50, hidden_act='relu', **_shape)
+    towers,ids = {},torch.randint(5, 60, (2,12))
+    folder = save(source, tmp_path/'start')
+    said = said_by(lambda: towers.update(towers_of(Start(folder, as_encoder=True), objective='fast_electra')))
+    assert not any('activation' in s or 'left out' in s for s in said)
+    assert torch.allclose(towers['generator'].eval()(ids).logits, source.eval()(ids).logits, atol=1e-5)
 
 @pytest.mark.parametrize('name', ['bert.embeddings.LayerNorm.gamma','embeddings.LayerNorm.weight','cls.predictions.decoder.bias'])
 def test_weights_of_one_name(bert, tmp_path, name):

@@ -31,6 +31,7 @@ class EncoderLayout:
     mlm:tuple=('generator_predictions.','generator_lm_head.') # beginnings of the names of a head for masked words
     rtd:tuple=('discriminator_predictions.',) # of a discriminator's
     n_labels:int=1 # outputs of such a head
+    head_act:str='' # setting that names the activation of a head for masked words; empty: it is the one that the family has there
 
     def table(self, kind): return f"{self.words.split('.')[0]}.embeddings.{kind}_embeddings.weight" # of 'token_type' or 'position'
     @property
@@ -52,7 +53,7 @@ _bert_head = (r'^cls\.predictions\.transform\.','generator_predictions.'),(r'^cl
 _old_norm = (r'\.gamma$','.weight'),(r'\.beta$','.bias')
 layouts = dict( # `model_type` of a configuration -> layout
     electra=EncoderLayout((_body('electra'),)),
-    bert=EncoderLayout((_body('bert'), *_old_norm, *_bert_head)))
+    bert=EncoderLayout((_body('bert'), *_old_norm, *_bert_head), head_act='hidden_act'))
 
 # %% ../../../nbs/lab/start/01_layouts.ipynb #20fcbaf1
 _roberta_head = {r'^lm_head\.dense\.':'generator_predictions.dense.', r'^lm_head\.layer_norm\.':'generator_predictions.LayerNorm.',
@@ -68,14 +69,14 @@ _distil_names = {r'^(distilbert\.)?embeddings\.':'electra.embeddings.', r'^(dist
     r'^vocab_layer_norm\.':'generator_predictions.LayerNorm.', r'^vocab_projector\.':'generator_lm_head.'}
 _distil_settings = dict(hidden_size='dim', num_hidden_layers='n_layers', num_attention_heads='n_heads', intermediate_size='hidden_dim',
     hidden_act='activation')
-layouts['distilbert'] = EncoderLayout(tuple(_distil_names.items()), _distil_settings)
+layouts['distilbert'] = EncoderLayout(tuple(_distil_names.items()), _distil_settings, head_act='activation')
 
 # %% ../../../nbs/lab/start/01_layouts.ipynb #3a69a198
 layouts['albert'] = EncoderLayout((_body('albert', 'albert'),(r'^predictions\.bias$','predictions.decoder.bias')), family='albert',
     words='albert.embeddings.word_embeddings.weight', out='predictions.decoder', mlm=('predictions.',), rtd=('classifier.',))
 layouts['modernbert'] = EncoderLayout((_body('model', 'model', 'embeddings|layers|final_norm'),),
     dict(hidden_act='hidden_activation', layer_norm_eps='norm_eps'), family='modern', words='model.embeddings.tok_embeddings.weight',
-    out='decoder', mlm=('head.','decoder.'), rtd=('head.','classifier.'))
+    out='decoder', mlm=('head.','decoder.'), rtd=('head.','classifier.'), head_act='classifier_activation')
 
 # %% ../../../nbs/lab/start/01_layouts.ipynb #2df9126b
 def _bert_layout(family, n_labels):
@@ -262,15 +263,14 @@ def _two_types(weights, layout, cfg, name, quiet): # in place
     weights[key] = repeat_rows(types if n else types.new_zeros(1, cfg.embedding_size), 2)
 
 # %% ../../../nbs/lab/start/01_layouts.ipynb #c5e349cd
-_near_gelu = 'gelu','gelu_new','gelu_fast','gelu_python','gelu_pytorch_tanh'
+_by_tanh = 'gelu_new','gelu_fast','gelu_pytorch_tanh'
 
 def _why_no_mlm(weights, layout, values):
     "Why a head for masked words is not one of its family; empty if it is."
     table,out = weights.get(layout.words),weights.get(f'{layout.out}.weight')
     if out is not None and table is not None and not (out.shape==table.shape and out.equal(table)): return 'has an output layer of its own'
-    name = layout.settings.get('hidden_act', 'hidden_act') if layout.family=='electra' else 'classifier_activation'
-    act,keep = values.get(name, 'gelu'),"; family='bert' would keep it" if values.get('model_type')=='bert' else ''
-    if act not in _near_gelu: return f'has the activation {act!r:.40}, and those of this family have gelu{keep}'
+    act,keep = values.get(layout.head_act, 'gelu'),"; family='bert' would keep it" if values.get('model_type')=='bert' else ''
+    if act not in ('gelu','gelu_python',*_by_tanh): return f'has the activation {act!r:.40}, and those of this family have gelu{keep}'
     return 'has a bias in its dense layer' if layout.family=='modern' and values.get('classifier_bias') else ''
 
 # %% ../../../nbs/lab/start/01_layouts.ipynb #223413a6
@@ -280,6 +280,8 @@ def _known_heads(weights, cfg, layout, folder, quiet):
     fills = any(k.startswith(f'{layout.out}.') for k in weights)
     why = _why_no_mlm(weights, layout, values) if fills else ''
     if why and not quiet: logger.warning(f'start: {folder.name}: its head for masked words {why}, so it is left out')
+    if fills and not why and not quiet and (act := values.get(layout.head_act)) in _by_tanh:
+        logger.info(f"start: {folder.name}: its head for masked words had the activation {act!r}; here it has gelu, which is within .0005 of it")
     judges = layout.family=='electra' or values.get('architectures')==[rtd_class] and cfg.num_labels==layout.n_labels
     known,gone = (layout.mlm if fills and not why else ())+(layout.rtd if judges else ()),layout.mlm if why else ()
     weights = {k:v for k,v in weights.items() if k.startswith(known) or not k.startswith(gone)}
