@@ -3297,6 +3297,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                           'electra_nb.lab.tf1.names._read_tower': ( 'lab/tf1/names.html#_read_tower',
                                                                                     'electra_nb/lab/tf1/names.py'),
                                           'electra_nb.lab.tf1.names._tensor': ('lab/tf1/names.html#_tensor', 'electra_nb/lab/tf1/names.py'),
+                                          'electra_nb.lab.tf1.names._warn_of_head': ( 'lab/tf1/names.html#_warn_of_head',
+                                                                                      'electra_nb/lab/tf1/names.py'),
                                           'electra_nb.lab.tf1.names.find_scopes': ( 'lab/tf1/names.html#find_scopes',
                                                                                     'electra_nb/lab/tf1/names.py'),
                                           'electra_nb.lab.tf1.names.from_tf1': ( 'lab/tf1/names.html#from_tf1',

@@ -372,6 +372,14 @@ def test_heads_are_said_once(mine, tmp_path, capsys):
     verify(tmp_path/'google')
     assert capsys.readouterr().out.count('a head for every 64 units')==1
 
+def test_head_of_other_layers(tmp_path, capsys):
+    "The original code has the activation of the layers in the head of the generator, transformers gelu: said both ways."
+    towers = get_models(ModelConfig(hidden_size=32, n_layers=2, n_heads=2, max_positions=64, hidden_act='relu'), len(tiny_tokenizer()))
+    save_models(*towers, tmp_path/'mine', tiny_tokenizer())
+    for call,paths in (to_tf1,('mine','google/model.ckpt-0')),(from_tf1,('google','again')):
+        call(*(str(tmp_path/p) for p in paths))
+        assert 'transformers has gelu, and the original code relu: its guesses differ there' in capsys.readouterr().out
+
 def test_verify_rows_and_folders(mine, tmp_path):
     "More rows than tokens is a fact; a third model without a head, or with the same head, changes nothing."
     wide = get_models(small, len(tiny_tokenizer())+8)[1]

@@ -56,6 +56,12 @@ def _cut_otherwise(tok):
     added = [w for w in tok.get_added_vocab() if w not in usual]
     return f'the vocabulary has {len(added):,} added words, such as {added[0]!r:.40}' if added else ''
 
+# %% ../../../nbs/lab/tf1/02_names.ipynb #8dabe2ed
+def _warn_of_head(cfg, source): # configuration of a tower that guesses masked words; for the message
+    "Say where its head computes something else."
+    if cfg.hidden_act=='gelu': return
+    logger.warning(f"{source}: in the head for masked words transformers has gelu, and the original code {cfg.hidden_act}: its guesses differ there")
+
 # %% ../../../nbs/lab/tf1/02_names.ipynb #88c8f605
 def to_tf1(
     source:str, # run folder, checkpoint or Hugging Face folder, as `start` of `pretrain`
@@ -74,6 +80,7 @@ def to_tf1(
     if (gen or enc.name=='discriminator') and any(k.startswith('classifier.') for k in weights['discriminator']):
         raise ValueError(f"{source}: its discriminator has a head (classifier) that the original code does not have: save its encoder alone "
             "(AutoModel, save_pretrained), and convert that folder")
+    if gen: _warn_of_head(cfgs['generator'], source)
     write_variables(prefix, {**named_variables(weights), 'global_step':np.int64(0)})
     settings = {f"{'generator_'*(k=='generator')}num_attention_heads":c.num_attention_heads for k,c in cfgs.items()}
     atomic_file(prefix.with_name('bert_config.json'), json.dumps({**settings, 'hidden_act':cfgs['discriminator'].hidden_act})+'\n')
@@ -181,6 +188,8 @@ def from_tf1(
     if left: logger.warning(f"{source}: left out {', '.join(left[:3])}{' …' if left[3:] else ''}, which no tower has")
     tok = next((p for p in _beside(checkpoint_prefix(source)) if p.name!='bert_config.json'), None) if tokenizer is None else tokenizer
     if isinstance(tok, (str,Path)): tok = load_tokenizer(tok)
+    for t in towers.values():
+        if t.kind is families['electra'].heads['mlm']: _warn_of_head(t.cfg, source)
     n,rows = len(tok or ()),towers[[*towers][-1]].cfg.vocab_size
     if n>rows: raise ValueError(f"the tokenizer has {n:,} ids, but {source} has {rows:,} embeddings: pass its own tokenizer=")
     def write(path):
