@@ -88,6 +88,7 @@ def test_text_beside_answer(studies):
     assert studies['label'].predict(['The fisher likes fish.']).review.tolist()==['The fisher likes fish.']
     assert list(studies['pair'].predict([('a','b')]).columns)[:2]==['sentence1','sentence2']
 
+@pytest.mark.filterwarnings('error::DeprecationWarning:electra_nb') # of a table in which nothing could be tested
 def test_which_start(tmp_path, studies):
     "Report, last words and answers take the best pre-trained model; a random start does not step in for one that is gone."
     rows = labelled()['label']

@@ -338,7 +338,7 @@ class Comparison(pd.DataFrame):
         words['95 % interval'],words['p, adjusted'] = texts('{:.1f} to {:.1f}', 'low', 'high'),self.p_adjusted.map(p_words)
         for key,name in zip('ab', self.headings):
             words[name] = [f'{m:.1f} (n={n})'.replace('nan ', '') for m,n in zip(self[f'mean_{key}'], self[f'runs_{key}'])]
-        return words.assign(**{'allows for':self.covers.fillna(''), 'note':self.note})
+        return words.assign(**{'allows for':self.covers.astype(object).fillna(''), 'note':self.note})
 
     def __repr__(self):
         words = self.in_words()
