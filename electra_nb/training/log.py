@@ -22,6 +22,7 @@ from fastai.basics import Learner
 from fastai.callback.core import Callback
 from fastai.learner import Recorder
 from fastcore.basics import patch
+from itertools import accumulate
 from matplotlib import rc_context
 from pathlib import Path
 from textwrap import wrap
@@ -79,7 +80,7 @@ def text_row(
 
 # %% ../../nbs/book/35_log.ipynb #2f1b22aa
 class EvalTable:
-    "The evaluations of a run as rows of text, at most 80 characters wide for the objectives of the table."
+    "The evaluations of a run as rows of text, at most 85 characters wide; figures that find no room stand below."
     def __init__(self,
         objective, # its `tiles` are the columns
         baseline:float=0., # share of the commonest token: the accuracy on [MASK] of always guessing it
@@ -99,9 +100,11 @@ class EvalTable:
         def row(name, values): return text_row([name,*(figure(values.get(k)) for k in tiles.values())], widths)
         lines,widths = break_labels(['step',*tiles])
         widths[0] = max(len('guessing'), len(f'{of}/{of}'))
+        widths = widths[:sum(end<=87 for end in accumulate(w+2 for w in widths))]
+        below = ', '.join(f'{label} {figure(metrics[key])}' for label,key in [*tiles.items()][len(widths)-1:])
         new,self.shown = tiles!=self.shown,tiles
         head = [*(text_row(l, widths) for l in lines),row('guessing', self.guessing)] if new else []
-        return '\n'.join([*head,row(f'{step}/{of}', metrics)])
+        return '\n'.join([*head, row(f'{step}/{of}', metrics), *([text_row(['',below], widths)] if below else [])])
 
 # %% ../../nbs/book/35_log.ipynb #3bac96ea
 class LogSteps(Callback):
