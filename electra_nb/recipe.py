@@ -62,7 +62,8 @@ def with_objective(
     falls = 'final_mask_prob' in changed
     if falls and 'final_mask_prob' in objective.without: changed['mask_prob'] = changed.pop('final_mask_prob')
     found = replace(recipe, objective=change(objective, **changed), objective_name=name)
-    return replace(found, train=replace(found.train, generator_lr=None)) if 'generator_lr' in found.without else found
+    if 'generator_lr' not in found.without: return found
+    return replace(found, train=replace(found.train, generator_lr=None), model=replace(found.model, tie='all'))
 
 # %% ../nbs/book/39_recipe.ipynb #b8c02977
 def all_leaves() -> list: # classes

@@ -88,7 +88,7 @@ def make_texts():
 settled,mature = (dict(corpus='usual', steps=n, bs=16, eval_every=n//4, eval_batches=25) for n in (460,1100))
 default,short = (dict(corpus='usual', steps=n, eval_every=n//4) for n in (800,120)) # of the size's own batches
 cases = dict(shuffled=(dict(mature, lexical_start=False),['Shuffle'],['guesses not beyond word frequencies']), deaf=(dict(mature, steps=640, eval_every=160, bs=12),['Deaf'],['discriminator predicts only original']),
-    low=(dict(settled, lr=2e-6),[],['learning rate too low']),
+    low=(dict(settled, lr=2e-6),[],['learning rate too low']), few_rows=(dict(short, steps=4, bs=1, eval_every=2, log_every=1),[],[]),
     hot=(dict(settled, steps=230, eval_every=115, temperature=100.),[],['fakes nearly always differ']), healthy=(dict(settled, seed=1),[],[]),
     usual=(default,[],[]), high=(dict(default, steps=640, eval_every=160, lr=.05),[],['learning rate too high']), # with 16 rows in `tutorials/watch_a_run`
     words=(dict(short, corpus='words'),[],['no order in the text']), noise=(dict(short, corpus='noise'),[],['no order in the text']),
@@ -105,7 +105,7 @@ def home(tmp_path_factory):
     (home/'texts.json').write_text(json.dumps(make_texts()))
     return home
 
-@pytest.mark.parametrize('name', rest(cases, 'words', 'again', 'tell', 'no_rate'))
+@pytest.mark.parametrize('name', rest(cases, 'words', 'again', 'tell', 'no_rate', 'few_rows'))
 def test_name(home, name):
     kw,cbs,wanted = cases[name]
     p = Program(code, home, env(home), [json.dumps([name,kw,cbs])])

@@ -95,6 +95,8 @@ def test_fingerprint(new_learner):
     mark = lambda **kw: run_fingerprint(learn, replace(cfg, **kw), optim)
     assert {k:mark(**{k:v})==mark() for k,v in dict(keep=9, save_every=7, threads=3, unpad=True, seed=1, bs=8).items()}=={
         'keep':True, 'save_every':True, 'threads':True, 'unpad':True, 'seed':False, 'bs':False}
+    whole,real = (run_fingerprint(learn, replace(cfg, hours=t(1)), replace(optim, clip=t(1), warmup=t(5), beta1=t(0))) for t in (int,float))
+    assert whole==real # a command line has 1.0 where a script may have 1
 
 def test_time_limit(new_learner, whole, tmp_path):
     "A session whose time is over makes one step; the next goes on to the end."

@@ -20,7 +20,7 @@ from electra_nb.objectives.mlm import MLM, MLMEval, MLMLoss, MLMModel
 from electra_nb.objectives.masking import MaskTokens
 from electra_nb.objectives.evaluation import RTDEval
 from electra_nb.objectives.table import get_objective, objectives
-from electra_nb.recipe import make_recipe, recipe_from_file
+from electra_nb.recipe import make_recipe, recipe_from_file, stored_recipe
 from electra_nb.core.tiny import tiny_text
 from quick import pictures, rest
 
@@ -200,6 +200,15 @@ def test_settings_without_effect():
         for setting in objective.without:
             value = {'tie':'none', 'disc_tokens':'masked', 'generator_heads':1, 'disallow_correct':True, 'final_mask_prob':.1, 'mask_unit':'word'}.get(setting, .7)
             with pytest.raises(ValueError, match=f'{setting} would have no effect'): make_recipe(objective=name, **{setting:value})
+
+@pytest.mark.parametrize('name', objectives)
+@pytest.mark.parametrize('kw', [dict(n_heads=2), dict(hidden_size=60, embedding_size=60, n_heads=3)])
+def test_other_shape(name, kw):
+    "Another number of heads needs no setting that the objective does not have, and the recipe of such a run can be read again."
+    if 'generator_heads' in make_recipe(objective=name).flat(): kw = dict(kw, generator_heads=kw['n_heads'])
+    recipe = make_recipe(objective=name, **kw)
+    again = stored_recipe(dict(size='tiny', recipe=recipe.flat()))
+    assert again==recipe and again.objective.build(again.model, 100) and again.objective.flops(again.model, 8, 64, 100)>0
 
 every = {k:v for name in objectives for k,v in make_recipe(objective=name).flat().items()}
 

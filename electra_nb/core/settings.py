@@ -80,6 +80,8 @@ class Settings:
             if f.type not in _kinds: continue
             value = plain_number(getattr(self, f.name))
             check_value(f.name, value, f.type, self.ranges.get(f.name), f.default)
+            whole = f.type is float and type(f.default) is int and value==value//1 # 2.0, where the default is 10_000
+            if f.type is float and value is not None: value = int(value) if whole else float(value)
             object.__setattr__(self, f.name, value) # the dataclass may be frozen
 
 # %% ../../nbs/book/04_settings.ipynb #9f805a60

@@ -134,7 +134,8 @@ def iterable_corpus(
     "A corpus of Python strings."
     if isgeneratorfunction(docs): return counted(docs.__name__, lambda: checked_strings(docs()))
     if not isinstance(docs, Iterable) or isinstance(docs, (dict,bytes)):
-        raise ValueError(f"a corpus is an iterable of strings, a path or a name, not {type(docs).__name__}")
+        raise ValueError(f"a corpus is an iterable of strings, a path or a name, not {type(docs).__name__}"
+            f"{': pass what it returns' if callable(docs) else ''}")
     refuse_form(docs)
     return counted(name, _spool(docs) if iter(docs) is docs else lambda: checked_strings(docs))
 
@@ -294,7 +295,12 @@ def mixture(
         if isinstance(w, bool) or not 0<w<=1000:
             raise ValueError(f"the weight of {c.name!r} is {w!r}: how often each document is read in a pass, above 0 and up to 1000")
     def read():
-        for c,w in parts: yield from _weighted(c, w)
+        for c,w in parts:
+            docs = _weighted(c, w)
+            first = next(docs, None)
+            if first is None: raise ValueError(f"no document of {c.name!r} is left with the weight {w:g}: take a larger one, or leave it out")
+            yield first
+            yield from docs
     sizes = [c.n_bytes for c,_ in parts]
     n_bytes = None if None in sizes else round(sum(c.n_bytes*w for c,w in parts))
     tokenizers = {c.tokenizer for c,_ in parts}

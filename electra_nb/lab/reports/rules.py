@@ -114,17 +114,19 @@ def _padding(run, v):
     if diluted: return f"in {diluted:.0%} of the batches the discriminator's loss is a mean over padding too"
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #a7c1e005
-def share_of_text(run:RunFolder) -> float:
-    "How much of the batches was text, as counted in training; 0 where nothing was counted."
+def share_of_text(run:RunFolder) -> tuple: # share, 0 where nothing was counted; rows in which it was counted
+    "How much of the batches was text, as counted in training."
     pairs = [(a,b) for a,b in zip(run.train, run.train[1:]) if 'tokens' in b]
-    n_ids = sum(b['step']-a['step'] for a,b in pairs)*run.settings['bs']*run.settings['max_len']
-    return sum(b['tokens'] for _,b in pairs)/max(n_ids, 1)
+    n = sum(b['step']-a['step'] for a,b in pairs)*run.settings['bs']
+    return sum(b['tokens'] for _,b in pairs)/max(n*run.settings['max_len'], 1),n
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #a7c1e007
 @rule('padding in the loss', 'give the number of ids before the padding as the length of each text')
 def _padding_is_text(run, v):
-    padding,share = run.data.get('padding', 0),share_of_text(run)
-    if padding<.05 or share<=1-padding/3 or len({line['batch'] for line in run.lines if 'batch' in line})<3: return # one batch again and again may have none
+    padding,(share,n) = run.data.get('padding', 0),share_of_text(run)
+    by_chance = 5*math.sqrt(padding*(1-padding)/max(n, 1)) # a row has padding or not, at the most uneven
+    if padding<.05 or share<=1-padding+max(2/3*padding, by_chance): return
+    if len({line['batch'] for line in run.lines if 'batch' in line})<3: return # one batch again and again may have none
     return f'{share:.1%} of the ids were read as text, but {padding:.1%} of the packed rows are padding'
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #e5d623f8
