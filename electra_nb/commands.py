@@ -132,7 +132,7 @@ class Command:
         with exit_codes(self.name):
             _refuse_values(argv, parser)
             given = {k:_yes_no(v) for k,v in vars(args).items() if v is not None}
-            if self.second not in (None,*given) and rest and not rest[0].startswith('-'): given[self.second] = rest.pop(0)
+            if self.second not in (None,*given) and rest and (rest[0]=='-' or not rest[0].startswith('-')): given[self.second] = rest.pop(0)
             if rest: _refuse(rest, parser, self.check, self.hint)
             res = self.f(**given)
             if self.show: self.show(res)

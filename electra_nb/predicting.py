@@ -6,7 +6,7 @@
 __all__ = ['cli', 'one_row_each', 'as_csv', 'as_lines', 'predict']
 
 # %% ../nbs/calls/04_predicting.ipynb #960a9b2c
-import pandas as pd, sys
+import csv, pandas as pd
 from .commands import Command
 from .core.files import atomic_file
 from .lab.reports.run_folder import newest_folder
@@ -14,6 +14,7 @@ from .lab.scoring.texts import piped_lines
 from .lab.study.study import answer, in_lines, rows_to_predict, saved_task, Study
 from .scoring import check_file
 from .training.device import pick_device
+from pandas.api.types import is_integer_dtype
 from pathlib import Path
 
 # %% ../nbs/calls/04_predicting.ipynb #830cb2c0
@@ -22,7 +23,7 @@ def one_row_each(
     n:int, # rows that were asked for
 ) -> pd.DataFrame: # (n, …)
     "Answers as one row for each text."
-    if 'sentence' in found:
+    if 'sentence' in found and is_integer_dtype(found.sentence): # its number: no text of a column of that name
         parts = found.drop(columns='sentence')
         lists = {i:g.to_dict('list') for i,g in parts.groupby(found.sentence)}
         return pd.DataFrame([lists.get(i, {c:[] for c in parts}) for i in range(n)])
@@ -31,7 +32,11 @@ def one_row_each(
 
 # %% ../nbs/calls/04_predicting.ipynb #44bd4dac
 def _joined(v): return ' '.join(map(str, v)) if isinstance(v, (list,tuple)) else v
-def as_csv(found:pd.DataFrame) -> str: return found.map(_joined).to_csv(index=False)
+def as_csv(found:pd.DataFrame) -> str:
+    found = found.map(_joined)
+    text = found.to_csv(index=False)
+    return found.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC) if '\r' in text else text # which Python leaves without quotes
+
 def as_lines(found:pd.DataFrame) -> str: return found.to_json(orient='records', lines=True, force_ascii=False)
 
 # %% ../nbs/calls/04_predicting.ipynb #a15fb68f
@@ -60,15 +65,8 @@ def predict(
     atomic_file(path, as_csv(found) if path.suffix=='.csv' else as_lines(found))
 
 # %% ../nbs/calls/04_predicting.ipynb #92843242
-class _Predict(Command):
-    "A command whose second word without a name is the file."
-    def __call__(self, argv:list=None):
-        argv = sys.argv[1:] if argv is None else argv
-        if len(argv)>1 and not any(a.startswith('-') for a in argv[:2]): argv = [argv[0],'--texts',*argv[1:]]
-        super().__call__(argv)
-
 def _print(found):
     if found is not None: print(as_csv(found), end='')
 
-cli = _Predict('electra_predict', predict, 'a model and a file are given first', show=_print)
+cli = Command('electra_predict', predict, 'a model and a file are given first', show=_print, second='texts')
 if __name__=='__main__' and __spec__: cli() # python -m

@@ -60,7 +60,8 @@ def check_file(
     path = Path(out).expanduser()
     if isinstance(texts, (str,os.PathLike)) and path.exists() and os.path.exists(texts) and path.samefile(texts):
         raise ValueError(f"out={str(out)!r} is the file of the texts, which would be lost: name another")
-    if path.is_dir(): raise ValueError(f"out={str(out)!r} is a folder: name a file")
+    if path.exists() and not path.is_file(): # a device would be replaced by a file
+        raise ValueError(f"out={str(out)!r} is {'a folder' if path.is_dir() else 'no ordinary file'}: name a file, or leave out= away")
     if not path.parent.is_dir(): raise FileNotFoundError(f"out={str(out)!r}: there is no folder {path.parent}")
 
 # %% ../nbs/calls/03_scoring.ipynb #0bf22d2b

@@ -1,5 +1,5 @@
 "Answers for the rows of a file: every kind of task, every form of rows, one row out for each row in."
-import json, pandas as pd, pytest, shutil
+import csv, io, json, pandas as pd, pytest, shutil
 from datasets import Dataset
 from electra_nb import finetune, predict, Study
 from electra_nb.model.hf import save_models
@@ -102,6 +102,44 @@ def test_which_start(tmp_path, studies):
     assert study.models(start='random') and Study(study.out).models(start='random')
     (study.out/'results.jsonl').unlink()
     with pytest.raises(ValueError, match='no runs to compare yet'): study.compare()
+
+@pytest.mark.parametrize('kind,columns', [('label',['sentence']),('label',['probability']),('score',['sentence']),('pair',['sentence','probability']),('pair',['label','text'])])
+def test_columns_named_as_answers(studies, tmp_path, kind, columns):
+    "A column of texts may have the name of an answer, or of the numbers of sentences with tags: the answers are the same."
+    folder = tmp_path/'model'
+    shutil.copytree(studies[kind].models()[0], folder)
+    about = json.loads((folder/'task.json').read_text())
+    about['task']['text'] = columns
+    (folder/'task.json').write_text(json.dumps(about))
+    (folder/'manifest.json').unlink(missing_ok=True)
+    texts = ['The fisher likes fish.','Tea.']
+    frame,want = pd.DataFrame({c:texts for c in columns}),studies[kind].predict([(t,t) for t in texts] if kind=='pair' else texts)
+    for out in ('out.csv','out.jsonl'): predict(folder, frame, out=tmp_path/out, device='cpu')
+    got,answer = pd.read_csv(tmp_path/'out.csv'),'score' if kind=='score' else 'label'
+    assert got[answer].astype(str).str[:5].tolist()==want[answer].astype(str).str[:5].tolist()
+    assert pd.read_json(tmp_path/'out.jsonl', lines=True)[answer].notna().all()
+
+def test_no_spans(studies):
+    "Sentences without a span have a row too."
+    found = predict(studies['tag'].out, ['rain','sun'], form='spans', device='cpu')
+    assert len(found)==2 and list(found)==['start','end','type','text','probability']
+
+def test_carriage_returns(studies, tmp_path):
+    "What was written can be read: a carriage return inside a cell is not the end of a row."
+    texts = ['one\rtwo','three\r\nfour','a "b", c','']
+    predict(studies['label'].out, texts, out=tmp_path/'out.csv', device='cpu')
+    with open(tmp_path/'out.csv', newline='', encoding='utf-8') as f: rows = [*csv.DictReader(f)]
+    assert [r['review'] for r in rows]==texts and len(predict(studies['label'].out, tmp_path/'out.csv', device='cpu'))==4
+
+def test_order_of_words(studies, tmp_path, monkeypatch, capsys):
+    "The file is the second word without a name, wherever options stand; '-' is the pipe."
+    (tmp_path/'new.txt').write_text('The fisher likes fish.\n')
+    study,file,cpu,said = str(studies['label'].out),str(tmp_path/'new.txt'),['--device','cpu'],set()
+    for argv in ([study,file,*cpu],[*cpu,study,file],[study,*cpu,file],[study,*cpu,'--texts',file],[study,'-',*cpu],[study,*cpu]):
+        monkeypatch.setattr('sys.stdin', io.TextIOWrapper(io.BytesIO(b'The fisher likes fish.\n')))
+        cli(argv)
+        said.add(capsys.readouterr().out)
+    assert len(said)==1 and 'review,label' in said.pop()
 
 def test_wrong_columns(studies, tmp_path):
     "A table without the column of the training rows is refused; `text=` names another."

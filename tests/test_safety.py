@@ -1,12 +1,18 @@
 "Nothing that is read can run code; a run writes where it should and asks nothing of the network."
-import io, json, os, pickle, re, shlex, shutil, subprocess, sys
+import ast, io, json, os, pickle, re, shlex, shutil, subprocess, sys
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest, torch
 from safetensors.torch import load_file, save_file
 
-from electra_nb import finetune, pretrain
+from electra_nb import export, finetune, pretrain
+from electra_nb.glue.tasks import Task
+from electra_nb.lab.export import export as exporting
+from electra_nb.lab.export.export import hub_card, whats
+from electra_nb.lab.questions.squad import squad1
+from electra_nb.lab.study.folder import model_page
 from electra_nb.glue.twin import load_classifier
 from electra_nb.glue.encoders import load_encoder, random_encoder
 from electra_nb.model.towers import get_models, sizes
@@ -229,3 +235,41 @@ def test_commands_to_copy(tmp_path):
     (tmp_path/'it\'s; echo b.txt').write_bytes('Дом'.encode('utf-16'))
     with pytest.raises(ValueError) as e: list(read_lines(tmp_path/'it\'s; echo b.txt'))
     assert shlex.split(re.search('iconv.* > converted.txt', str(e.value))[0])==['iconv','-f','utf-16','-t','utf-8','it\'s; echo b.txt','>','converted.txt']
+
+def test_exports_to_copy(monkeypatch):
+    "What an export says about opening it can be pasted, whatever its folder is called."
+    out,made = "my runs/it's; echo $HOME",SimpleNamespace(bytes=dict(model=1, model_int8=1), gap=0, int8_gap=0, int8_mean=0, n_texts=1, choice=SimpleNamespace(pooling='mean', layers=1, n_pairs=1, score=1, words_score=0, chance=0), models=[])
+    for name in ('to_onnx','to_sentence_transformers','to_page','export_folder','find_encoder'): monkeypatch.setattr(exporting, name, lambda *args: made)
+    assert shlex.split(whats['page']('runs/mine', out, None)[2])[-1]==out
+    for what in ('onnx','sentence-transformers'): assert ast.parse(whats[what]('runs/mine', out, None)[2].split('.encode')[0]).body[0].value.args[0].value.startswith(out)
+
+def test_export_at_home(monkeypatch, tmp_path):
+    "A tilde is the home of the user, in what is read and in what is written."
+    monkeypatch.setenv('HOME', str(tmp_path))
+    seen = []
+    monkeypatch.setitem(whats, 'onnx', lambda run, out, texts: (seen.extend((run,out)),'',''))
+    export('~/mine', out='~/new')
+    export('~/mine')
+    assert seen==[str(tmp_path/'mine'),str(tmp_path/'new'),str(tmp_path/'mine'),str(tmp_path/'mine-onnx')]
+
+def test_names_in_a_card(tmp_path):
+    "Labels and names that hold signs of Markdown or HTML do not break the card."
+    task = Task(('text',), ('<img src=x>','a|b'), metrics=('f1','accuracy'))
+    line = dict(task='mine', start='pretrained', seed=0, score=1., model='a <b> | `c`', recipe={}, scores=dict(dev=dict(f1=1., accuracy=1.)))
+    card = model_page(line, task, tmp_path, [dict(rival='tf-idf', score=1.)])
+    text = re.sub('```.*?```', '', card, flags=re.S)
+    assert '<' not in text and 'a|b' not in text and 'a&#124;b' in text
+    assert [l.count('|') for l in text.splitlines() if l.startswith('|')]==[4]*3
+
+def test_card_on_the_hub(tmp_path, monkeypatch):
+    "The card of a fine-tuned model names its place there in its call, and not the folder here."
+    folder = tmp_path/"it's mine"
+    folder.mkdir()
+    for task in (Task(('text',), ('0','1')),Task(('a','b')),Task(('words',), ('O','B-PER'), kind='tag', scheme='BIO'),squad1):
+        recipe = dict(max_len=64, tag_head='linear', pair_head='together', head='plain')
+        line = dict(task='mine', start='pretrained', seed=0, score=1., recipe=recipe)
+        (folder/'task.json').write_text(json.dumps(dict(name='mine', task=asdict(replace(task, splits={})), max_len=64, recipe=recipe)))
+        (folder/'README.md').write_text(model_page(line, task, folder))
+        card = hub_card(folder/'README.md', 'me/mine')
+        assert str(folder) not in card and repr(str(folder)) not in card and "'me/mine'" in card
+        ast.parse(card.split('```python\n')[1].split('```')[0])

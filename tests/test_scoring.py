@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pandas as pd, pytest
 from datasets import Dataset, DatasetDict
+from electra_nb import score
+from electra_nb.core.files import atomic_file
 from electra_nb.lab.scoring.texts import read_texts
 from forked import Program
 
@@ -51,6 +53,13 @@ def test_wrong_input_is_one_line(home):
     for argv,stdin,says in ((('runs/none',),b'a\n','no model'),(('runs/mine','--by','mlm'),b'a\n',"'generator'"),(('runs/mine',),b'\xff\n','line 1')):
         rc,_,err = electra_score(home, *argv, stdin=stdin)
         assert rc==2 and says in err and 'Traceback' not in err, argv
+
+def test_device_stays_one(home, tmp_path):
+    "What is no ordinary file is refused: it would be replaced by one."
+    os.mkfifo(tmp_path/'pipe')
+    for write in (lambda out: score(str(home/'runs'/'mine'), ['a'], out=out, device='cpu'),lambda out: atomic_file(out, 'a')):
+        with pytest.raises(ValueError, match='no ordinary file'): write(tmp_path/'pipe')
+        assert (tmp_path/'pipe').is_fifo() and len(list(tmp_path.iterdir()))==1
 
 @pytest.mark.parametrize('name', ['reviews.json','runs/a/b.json','x.conll','notes.docx','my reviews.csv','texts.tar.gz'])
 def test_missing_file_is_no_text(name):

@@ -81,6 +81,7 @@ def atomic_file(
 ) -> None:
     "Write a file so that it is complete whenever it can be seen."
     path = Path(path)
+    if path.exists() and not path.is_file(): raise ValueError(f"{path} is no ordinary file, and one would replace it: name another")
     tmp = path.with_name(f'.{path.name}.tmp')
     with explain_oserror(path):
         try:

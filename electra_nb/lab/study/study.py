@@ -165,7 +165,7 @@ def answer(
     if empty: logger.info(f"{len(empty):,} of {len(rows):,} rows have no text and get no answer; the first is row {empty[0]}, counted from 0")
     if 'sentence' in found: return found[~found.sentence.isin(empty)].reset_index(drop=True)
     if empty: found.loc[empty] = None
-    if len(found)!=len(rows) or task.text[0] in found: return found
+    if len(found)!=len(rows) or {*task.text}&{*found}: return found
     shown = zip(task.text, zip(*rows) if paired else [rows])
     return pd.DataFrame(dict(shown)).join(found)
 
