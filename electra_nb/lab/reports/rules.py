@@ -90,7 +90,7 @@ def _too_short(run, v):
 @rule('unusual share of masks', "mask_prob=0.15, or that of the size's recipe", 'mask_prob')
 def _mask_share(run, v):
     share,usual = run.settings['mask_prob'],recipes[run.size].flat()['mask_prob']
-    if not .05<=share<=.5: return f"{share:.0%} of the tokens are to be guessed, where the recipe {run.size!r} has {usual:.0%}"
+    if not .05<=share<=.5: return f"{100*share:.3g}% of the tokens are to be guessed, where the recipe {run.size!r} has {usual:.0%}"
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #c2a089fb
 _labels_advice = 'a label is `corrupted != ids`, and only tokens that are to be guessed may be changed: look at what computes them'
