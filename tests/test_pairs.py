@@ -93,10 +93,11 @@ rows = pd.DataFrame(dict(sentence1=[f'a {a} fish' for a in 'vwxyz' for _ in 'vwx
 asked = [('a v fish','one fish v'),('what','one fish v')]
 
 def test_refused(home):
-    "`pair_head='apart'` on single texts is refused, and leaves no model."
-    with pytest.raises(ValueError, match='single texts'):
-        finetune(home/'model', data=rows[['sentence1','score']], dev=rows, text='sentence1', regression=True, pair_head='apart', device='cpu', out=home/'single')
-    assert not [*home.glob('single/models/*')]
+    "`pair_head='apart'` on single texts is refused, and leaves neither a model nor a study that refuses the call without it."
+    kw = dict(data=rows[['sentence1','score']], dev=rows, text='sentence1', regression=True, device='cpu', epochs=1, rivals=True, out=home/'single')
+    with pytest.raises(ValueError, match='single texts'): finetune(home/'model', pair_head='apart', **kw)
+    assert not [*home.glob('single/models/*')] and [*home.glob('single/rivals.jsonl')]
+    assert len(finetune(home/'model', **kw).lines)==1
 
 @pytest.mark.parametrize('at_once', rest([1,2], 1))
 def test_study(home, at_once):

@@ -38,12 +38,13 @@ def open_study(
     if out.is_file(): raise ValueError(f"out={str(out)!r} is a file: name a folder")
     if not path.exists() and any(out.glob('[!.]*')):
         raise ValueError(f"out={str(out)!r} has other things in it and is no study: name a new or empty folder")
-    known = read_json(path) if path.exists() else identity
+    begun = path.exists() and any(p.name not in ('study.json','rivals.jsonl','predictions') for p in out.glob('[!.]*'))
+    known = read_json(path) if begun else identity # one that was refused before its first run has left no more than these
     there,asked = _shared(known),_shared(identity)
     diff = [f'{k}: there {there[k]!r}, asked for {asked[k]!r}' for k in there if k in asked and there[k]!=asked[k]]
     if diff: raise ValueError(f"{out} holds a study of another kind; pass another out=. Differences:\n  "+'\n  '.join(diff))
     every = {**identity, **known, 'recipe':{**identity.get('recipe', {}), **known.get('recipe', {})}} # of all kinds of tasks
-    if not write or (path.exists() and every==known): return
+    if not write or (begun and every==known): return
     out.mkdir(parents=True, exist_ok=True)
     atomic_file(path, json.dumps(every, indent=1))
 
