@@ -11,11 +11,21 @@ _where = {'pretrain':'pretraining', 'open_run':'lab.reports.opening', 'finetune'
 # fastai decorates a few activation functions with torch.jit.script, which newer versions of torch announce the end of; nothing here uses them
 _warnings.filterwarnings('ignore', message='.*torch.jit.script.* is deprecated')
 
+def _load(module):
+    "Import a module of the package and the lab's rows in the tables of the book. What imports make stays: to look for garbage meanwhile takes a fifth longer."
+    import gc
+    from importlib import import_module
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        import_module(f'{__name__}.lab.register')
+        return import_module(f'{__name__}.{module}')
+    finally:
+        if on: gc.enable()
+
 def __getattr__(name):
     "Import the public functions when they are first used: importing the package alone costs nothing."
     if name not in _where: raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-    import_module(f'{__name__}.lab.register') # the lab's rows in the tables of the book
-    return getattr(import_module(f'{__name__}.{_where[name]}'), name)
+    return getattr(_load(_where[name]), name)
 
 def __dir__(): return [*globals(), *_where]

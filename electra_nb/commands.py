@@ -11,7 +11,7 @@ __all__ = ['help_file', 'modules', 'pretrain', 'finetune', 'plan', 'diagnose', '
 import argparse, json, os, sys
 from collections.abc import Callable
 from contextlib import contextmanager, suppress
-from . import __version__
+from . import __version__, _load
 from .core.messages import printable
 from .core.settings import check_names
 from fastcore.basics import store_attr
@@ -161,8 +161,8 @@ def entry(
     def run(argv=None):
         asked = sys.argv[1:] if argv is None else argv
         if not {'-h','--help','--version'}.isdisjoint(asked): make_parser(name, **stored_help()[name]).parse_known_args(argv) # ends here
-        if name!='electra_env': import_module('electra_nb.lab.register') # the lab's rows in the tables of the book
-        import_module(f'electra_nb.{modules[name]}').cli(argv)
+        module = import_module(f'electra_nb.{modules[name]}') if name=='electra_env' else _load(modules[name]) # the first is for installations that fail
+        module.cli(argv)
     return run
 
 pretrain,finetune,plan,diagnose,report,bench,score,predict,env,survey,verify,export,pack = map(entry, modules)

@@ -1,5 +1,5 @@
 "What an editor and `import *` see of the package, without running it."
-import ast, subprocess, sys
+import ast, gc, subprocess, sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,15 @@ def test_star():
     code = "from electra_nb import *; print(pretrain.__name__, Study.__name__, open_run.__name__)"
     p = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
     assert p.stdout.split()==['pretrain','Study','open_run'], p.stderr
+
+def test_garbage():
+    "Garbage is collected again after an import, one that fails too, and not where it was not before."
+    with pytest.raises(ModuleNotFoundError): electra_nb._load('nothing')
+    assert gc.isenabled()
+    gc.disable()
+    electra_nb._load('scoring')
+    assert not gc.isenabled()
+    gc.enable()
 
 @pytest.mark.parametrize('name,first', [('pretrain','size'),('open_run','run'),('finetune','model'),('plan','size'),('diagnose','run'),('report','folder')])
 def test_signatures(name, first):
