@@ -62,6 +62,7 @@ def predict_rows(
     feats = kind.features(rows, tok, cfg.max_len, cfg.own)
     if feats.n_cut:
         logger.info(f"{feats.n_cut:,} of {len(feats):,} texts are longer than the {cfg.max_len} ids that this model reads, and are cut")
+    if words := feats.unknown(): logger.info(words)
     dl = FeaturesDL(feats, 64, shuffle=False, device=device)
     model = kind.load(folder).to(device).eval()
     out = to_concat([to_cpu(model(*xb)) for *xb,_ in dl]) # kinds decode with NumPy
