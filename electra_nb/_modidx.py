@@ -279,6 +279,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                              'electra_nb/glue/features.py'),
                                           'electra_nb.glue.features.PackedRows.pack': ( 'book/features.html#packedrows.pack',
                                                                                         'electra_nb/glue/features.py'),
+                                          'electra_nb.glue.features.PackedRows.unknown': ( 'book/features.html#packedrows.unknown',
+                                                                                           'electra_nb/glue/features.py'),
                                           'electra_nb.glue.features.PackedRows.y': ( 'book/features.html#packedrows.y',
                                                                                      'electra_nb/glue/features.py'),
                                           'electra_nb.glue.features.check_unicode': ( 'book/features.html#check_unicode',

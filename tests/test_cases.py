@@ -293,6 +293,10 @@ def test_refused(name, tmp_path):
     with pytest.raises(ValueError) as e: own_data(write(tmp_path/name, content), **options)
     assert says in str(e.value)
 
+def test_names_of_columns(tmp_path):
+    "Columns that may be named are those of the file: '-1', for the last of a numbered table, is not among them."
+    with pytest.raises(ValueError, match='names of two of the columns 1, 2$'): own_data(write(tmp_path/'turned.conll', refused['turned.conll'][0]))
+
 def test_codes(tmp_path):
     "Codes are classes or scores as the user says; many different numbers are scores."
     path = write(tmp_path/'codes.csv', table(text=texts, code=['1.5','2.5','3.5']*12))

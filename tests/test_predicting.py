@@ -1,7 +1,8 @@
 "Answers for the rows of a file: every kind of task, every form of rows, one row out for each row in."
-import csv, io, json, pandas as pd, pytest, shutil
+import csv, io, json, pandas as pd, pytest, re, shutil
 from datasets import Dataset
 from electra_nb import finetune, predict, Study
+from electra_nb.core.messages import say_once
 from electra_nb.model.hf import save_models
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.predicting import cli
@@ -83,6 +84,34 @@ def test_all_probabilities(studies):
         probs = found.filter(regex='^p_')
         assert probs.shape[1]>=2 and (abs(probs.sum(axis=1)-1)<1e-5).all() and (abs(probs.max(axis=1)-found.probability)<1e-6).all()
     with pytest.raises(ValueError, match='labels and tags'): studies['score'].predict('a', probabilities=True)
+
+@pytest.mark.parametrize('kind', 'label score pair tag answer'.split())
+def test_text_of_another_script(tmp_path, studies, kind, capsys):
+    "Fine-tuning and answers say that the vocabulary does not have the words of a text; they learned from [UNK] alone without a word."
+    greek = str.maketrans('abcdefghijklmnopqrstuvwxyz', 'αβψδεφγηιξκλμνοπθρστυβωχυζ')
+    def foreign(v): return v.lower().translate(greek) if isinstance(v, str) else [*map(foreign, v)]
+    texts = dict(label=['review'], score=['review'], pair=['sentence1','sentence2'], tag=['words'], answer=['question','context'])[kind]
+    own = labelled()[kind]
+    rows = own.assign(**{k:own[k].map(foreign) for k in texts})
+    if kind=='answer': rows['answers'] = [dict(text=[foreign(a['text'][0])], answer_start=a['answer_start']) for a in own.answers]
+    words,model = r'\[UNK\], alike to the model: its vocabulary is not for this text',studies['label'].out.parent/'model'
+    finetune(model, data=rows, dev=rows, epochs=.2, device='cpu', out=tmp_path/'study')
+    assert re.search(f'data, train texts: \\d+% of the tokens are {words}', capsys.readouterr().out)
+    say_once.cache_clear()
+    studies[kind].predict(rows[texts])
+    assert re.search(words, capsys.readouterr().out)
+    finetune(model, data=own, dev=own, epochs=.2, device='cpu', out=tmp_path/'own')
+    studies[kind].predict(own[texts])
+    assert '[UNK]' not in capsys.readouterr().out
+
+def test_no_row_tells_them_apart(tmp_path, studies):
+    "One run that is right where the rival is: its answers are there, so they are not called missing."
+    study = finetune(studies['label'].out.parent/'model', data=labelled()['label'], dev=labelled()['label'], epochs=.2, device='cpu', rivals=True, out=tmp_path/'study')
+    for name in ('results','rivals'):
+        path = study.out/f'{name}.jsonl'
+        path.write_text(path.read_text().replace('"failure": "constant"', '"failure": ""'))
+    for p in study.out.glob('predictions/data-*-dev.tsv'): shutil.copy(study.out/'predictions'/'data-tf-idf-seed0-dev.tsv', p) if p.name!='data-tf-idf-seed0-dev.tsv' else None
+    assert study.compare().set_index('against').note['tf-idf']=='not tested: the difference is the same on every row'
 
 def test_text_beside_answer(studies):
     assert studies['label'].predict(['The fisher likes fish.']).review.tolist()==['The fisher likes fish.']

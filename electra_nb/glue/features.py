@@ -73,6 +73,13 @@ class PackedRows:
         new.pack([[self.tok.cls_token_id,self.tok.sep_token_id]], [2], self.targets[:1])
         return new
 
+    def unknown(self) -> str: # empty: less than ten tokens, or a fifth of all
+        "How many tokens the vocabulary does not have, in words."
+        text = self.ids[~np.isin(self.ids, (self.tok.cls_token_id,self.tok.sep_token_id))]
+        n = (text==self.tok.unk_token_id).sum()
+        words = "of the tokens are [UNK], alike to the model: its vocabulary is not for this text"
+        return f'{n/len(text):.0%} {words}' if n>max(9, .2*len(text)) else ''
+
     @property
     def y(self): return torch.from_numpy(self.targets)
     def __len__(self): return len(self.lens)

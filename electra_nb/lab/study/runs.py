@@ -231,6 +231,7 @@ def make_work(data:TaskData, plan:StudyConfig) -> Work:
     for split,f in feats.items():
         if f.n_cut: logger.info(f"{data.name}: {f.n_cut:,} of {len(f):,} {split} texts are longer than "
             f"max_len={cfg.max_len} ids and are cut")
+        if words := f.unknown(): logger.info(f"{data.name}, {split} texts: {words}")
     return Work(data, feats, cfg, plan.source, plan.out, plan.device, plan.log_with, first_work(plan, cfg))
 
 # %% ../../../nbs/lab/study/05_runs.ipynb #4435e23d

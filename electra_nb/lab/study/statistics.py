@@ -307,7 +307,8 @@ def _task_row(task, runs, names, folders, split='dev'):
     row.update(difference_test(*worked, folders, split))
     fewest = min(map(len, worked))
     if np.isnan(row['p']):
-        why = 'a single run whose answers are not here' if fewest==1 else 'the scores of either are all equal'
+        alone = 'a single run whose answers are not here' if row['covers']=='seeds only' else 'the difference is the same on every row'
+        why = alone if fewest==1 else 'the scores of either are all equal'
         return dict(row, note=f'not tested: {why}')
     left_out = [f'{name}: {words}' for name,rs in zip(names, runs) if (words := failed_runs(rs))]
     return dict(row, note='; '.join([*left_out,*([_few_runs[fewest]] if fewest in _few_runs else [])]))

@@ -10,7 +10,7 @@ __all__ = ['official_files', 'saved_task', 'predict_rows', 'in_lines', 'in_colum
 import ast, io, numpy as np, os, pandas as pd, torch, zipfile
 from ...core.figure import ShownFigure
 from ...core.files import atomic_file, read_json
-from ...core.messages import logger
+from ...core.messages import logger, say_once
 from ...glue.encoders import encoder_tokenizer
 from ...glue.features import FeaturesDL
 from ...glue.learner import settings_from, task_features, task_learner
@@ -62,6 +62,7 @@ def predict_rows(
     feats = kind.features(rows, tok, cfg.max_len, cfg.own)
     if feats.n_cut:
         logger.info(f"{feats.n_cut:,} of {len(feats):,} texts are longer than the {cfg.max_len} ids that this model reads, and are cut")
+    if words := feats.unknown(): say_once(words)
     dl = FeaturesDL(feats, 64, shuffle=False, device=device)
     model = kind.load(folder).to(device).eval()
     out = to_concat([to_cpu(model(*xb)) for *xb,_ in dl]) # kinds decode with NumPy

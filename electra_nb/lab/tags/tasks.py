@@ -70,7 +70,7 @@ def choose_lists(
     if None not in (text,label): return words,tags
     if are_spans(as_spans(list_column(table, words))[0]):
         raise ValueError(f"{table.name}: column {words!r}, which was taken for the words, holds tags of spans: pass text= and label=, "
-            f"names of two of the columns {', '.join(lists)}")
+            f"names of two of the columns {', '.join(c for c in lists if c!='-1')}")
     if text is None and all(re.fullmatch(r'\d+([-.]\d+)?', w) for ws in list_column(table, words) for w in ws):
         raise ValueError(f"{table.name}: column {words!r} numbers the words: pass text= and label=, names of two of the columns "
             f"{', '.join(c for c in lists if c not in (words,'-1'))}; CoNLL-U is read by itself from a file named .conllu")
