@@ -205,7 +205,7 @@ def bf16_hint(
 ) -> str: # empty where there is nothing to say
     "What would make a training on this processor faster."
     if precision!='auto' or kind!='cpu' or width<least or not cpu_has_bf16(): return ''
-    return "this processor can multiply bf16 numbers: with precision='bf16' a step takes about half the time (howto/cpu)"
+    return "this processor can multiply bf16 numbers: precision='bf16' saves up to half the time of a step (howto/cpu)"
 
 # %% ../../nbs/book/33_device.ipynb #b4fa8009
 def rank_and_world_size() -> tuple: # number of this process, from 0; how many there are
