@@ -28,7 +28,7 @@ ask.add_argument('--minutes', type=float, default=9, help='CPU time of each trai
 ask.add_argument('--seconds', nargs=2, type=float, default=[2.2,1.75], metavar=('ELECTRA','MLM'), help='CPU time of one step')
 ask.add_argument('--write', type=Path, help='file for the tests')
 ask.add_argument('--lr', type=float, help="of pre-training; without it, `pretrain`'s own; another rate needs another OUT")
-ask.add_argument('--english', type=float, default=0, help="share of the text of pre-training that is English (Wikipedia, DATA/corpus/wikipedia-en); another share needs another OUT")
+ask.add_argument('--english', type=float, default=0, help="share of the pre-training's text that is English; another needs another OUT")
 ask.add_argument('--precision', default='fp32', help="of pre-training: 'fp32', or 'bf16' where the processor has it; another needs another OUT")
 
 def minilm(source, out):
@@ -102,7 +102,8 @@ def main(a):
                 pretrain(corpus=here/'data'/'news.txt', start=start, objective=name, steps=steps[name], seed=seed, out=run, device='cpu', threads=1,
                     probe=False, general=False, max_len=128, bs=8, eval_batches=4, lr=a.lr, precision=a.precision)
             used = {} if name=='untouched' else json.loads((run/'recipe.json').read_text())['recipe']
-            row = dict(start=name, seed=seed, minutes=a.minutes, lr=used.get('lr'), precision=used.get('precision'), english=a.english, steps=steps.get(name, 0), cpu=round(time.process_time()-began))
+            row = dict(start=name, seed=seed, minutes=a.minutes, lr=used.get('lr'), precision=used.get('precision'), english=a.english if used else 0,
+                steps=steps.get(name, 0), cpu=round(time.process_time()-began))
             for task,(train,test,settings) in tasks.items():
                 study = finetune(run, data=train, dev=test, runs=1, seed=seed, baseline=False, rivals=name=='untouched' and not seed, threads=1, device='cpu',
                     out=here/f'{task}-{name}-{seed}', **settings)

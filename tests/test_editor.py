@@ -21,9 +21,10 @@ def test_garbage():
     with pytest.raises(ModuleNotFoundError): electra_nb._load('nothing')
     assert gc.isenabled()
     gc.disable()
-    electra_nb._load('scoring')
-    assert not gc.isenabled()
-    gc.enable()
+    try:
+        electra_nb._load('scoring')
+        assert not gc.isenabled()
+    finally: gc.enable()
 
 @pytest.mark.parametrize('name,first', [('pretrain','size'),('open_run','run'),('finetune','model'),('plan','size'),('diagnose','run'),('report','folder')])
 def test_signatures(name, first):

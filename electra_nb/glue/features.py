@@ -73,7 +73,7 @@ class PackedRows:
         new.pack([[self.tok.cls_token_id,self.tok.sep_token_id]], [2], self.targets[:1])
         return new
 
-    def unknown(self) -> str: # empty: less than ten tokens, or a fifth of all
+    def unknown(self) -> str: # empty: fewer than ten of them, or at most a fifth
         "How many tokens the vocabulary does not have, in words."
         text = self.ids[~np.isin(self.ids, (self.tok.cls_token_id,self.tok.sep_token_id))]
         n = (text==self.tok.unk_token_id).sum()
