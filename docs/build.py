@@ -1,5 +1,5 @@
 "Build the site from the stored notebooks: `python docs/build.py`, and `python docs/build.py --serve` to read it on this machine."
-import http.server, shutil, sys
+import gc, http.server, shutil, sys
 from fastcore.script import call_parse
 from functools import partial
 from pages import llms, root, write_pages
@@ -32,6 +32,7 @@ def main(
     port:int=8000, # of the server; 0: one that is free
 ):
     "Build the site in build/html; a warning, such as a link that leads nowhere, is an error."
+    gc.set_threshold(50_000, 20, 100) # looking for garbage among millions of nodes took more than a third of the time
     notebooks = write_pages(work/'pages')
     failed = build_main(['-b','html','-W','--keep-going','-q','-c',str(root/'docs'),'-d',str(work/'doctrees'),str(work/'pages'),str(html)])
     if failed: sys.exit(failed)

@@ -12,15 +12,18 @@ _where = {'pretrain':'pretraining', 'open_run':'lab.reports.opening', 'finetune'
 _warnings.filterwarnings('ignore', message='.*torch.jit.script.* is deprecated')
 
 def _load(module):
-    "Import a module of the package and the lab's rows in the tables of the book. What imports make stays: to look for garbage meanwhile takes a fifth longer."
-    import gc
+    "Import a module of the package and the lab's rows in the tables of the book. What imports make stays: to look for garbage in it, then and later, takes a tenth of the time to the first step."
+    import atexit, gc, sys
     from importlib import import_module
-    on = gc.isenabled()
+    on,first = gc.isenabled(),'torch' not in sys.modules # later a reader may have tensors that should go
     gc.disable()
     try:
         import_module(f'{__name__}.lab.register')
         return import_module(f'{__name__}.{module}')
     finally:
+        if first:
+            gc.freeze()
+            atexit.register(gc.unfreeze) # libraries tell on what is still there at the end
         if on: gc.enable()
 
 def __getattr__(name):

@@ -1,5 +1,5 @@
 "Programs of tests, each a fork of one process that has imported the libraries, so that none waits for imports. How a fresh process begins (what it imports, prints and takes from its environment) needs one of its own."
-import atexit, json, os, signal, subprocess, sys, tempfile, time, types
+import atexit, gc, json, os, signal, subprocess, sys, tempfile, time, types
 from pathlib import Path
 
 libraries = 'datasets joblib matplotlib.pyplot pandas scipy.stats sklearn.metrics torch.distributed transformers.models.electra.modeling_electra'.split()
@@ -94,6 +94,8 @@ if __name__=='__main__':
     from quick import draw
     for name in (*libraries,*(f'electra_nb.{m}' for m in own)): importlib.import_module(name)
     draw(False)
+    gc.freeze() # or each fork copies all objects as soon as it looks for garbage
+    atexit.register(gc.unfreeze) # libraries tell on what is still there at the end
     code = serve()
     sys.modules['__main__'] = main = types.ModuleType('__main__')
     try: exec(compile(code, '<string>', 'exec'), vars(main))

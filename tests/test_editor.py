@@ -26,6 +26,13 @@ def test_garbage():
         assert not gc.isenabled()
     finally: gc.enable()
 
+@pytest.mark.parametrize('before,frozen', [('',True),('import torch',False)])
+def test_what_imports_make_is_left_alone(before, frozen):
+    "No garbage is looked for in what the imports made, but for a process that may have tensors of its own by then."
+    code = f"{before}\nfrom electra_nb import score\nimport gc; print(gc.get_freeze_count()>100_000, gc.get_freeze_count()>0, gc.isenabled())"
+    p = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True)
+    assert p.stdout.split()==[str(frozen),str(frozen),'True'] and not p.stderr, p.stdout+p.stderr
+
 @pytest.mark.parametrize('name,first', [('pretrain','size'),('open_run','run'),('finetune','model'),('plan','size'),('diagnose','run'),('report','folder')])
 def test_signatures(name, first):
     "An editor that reads the source shows the parameters of each function."
