@@ -156,7 +156,7 @@ def electra_config(
     kind:type=ElectraConfig, # or that of another family
     n_weights:Callable=electra_n_weights, # as in `Family`
     act:str='hidden_act', # name of the activation's setting
-    **settings, # that are known already
+    **settings, # those that a file without them has
 ) -> PreTrainedConfig:
     "The settings that describe a model, and nothing else."
     _check_attention(values, source)
@@ -164,7 +164,7 @@ def electra_config(
     numbers = {k:_number(k, values[k], source) for k in _limits if k in values and hasattr(kind, k)}
     labels = values.get('id2label')
     n = 1 if isinstance(labels, dict) and len(labels)==1 else 2
-    cfg = kind(**{act:name}, **numbers, **settings, num_labels=n, pad_token_id=None)
+    cfg = kind(**{**settings, **numbers, act:name}, num_labels=n, pad_token_id=None)
     _check_shape(cfg, source, n_weights(cfg))
     pad = values.get('pad_token_id', 0)
     if not (pad is None or type(pad) is int and 0<=pad<cfg.vocab_size):
