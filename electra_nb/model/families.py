@@ -8,6 +8,7 @@ __all__ = ['ties', 'families', 'Family', 'four_times', 'generator_layout', 'elec
            'electra_blocks', 'family_named', 'family_of', 'encode', 'mlm_logits', 'rtd_logits', 'without_padding']
 
 # %% ../../nbs/book/18_families.ipynb #530e3a82
+import sys
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
@@ -255,7 +256,8 @@ def family_named(
     if isinstance(kind, str) and kind in families: return families[kind]
     rows = list(families.values())
     names = [name for i,name in enumerate(families) if not any(rows[i] is row for row in rows[:i])] # one for each row
-    raise ValueError(f"{what}{str(kind)[:40]!r} is no known family of encoders: choose {', '.join(map(repr, names))}{more}")
+    lab = '' if 'electra_nb.lab.register' in sys.modules else '; more are known after import electra_nb.lab.register'
+    raise ValueError(f"{what}{str(kind)[:40]!r} is no known family of encoders: choose {', '.join(map(repr, names))}{more}{lab}")
 
 def family_of(
     model:PreTrainedModel, # a tower, an encoder, or a configuration
