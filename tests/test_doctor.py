@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from electra_nb.lab.reports.doctor import print_diagnosis
+from electra_nb.lab.reports.text_facts import repetition_ratio
 from electra_nb.text.docstrings import library_docs
 from forked import Program
 from quick import rest
@@ -104,6 +105,16 @@ def home(tmp_path_factory):
     home = tmp_path_factory.mktemp('ill')
     (home/'texts.json').write_text(json.dumps(make_texts()))
     return home
+
+def test_order_of_long_and_of_small_texts():
+    "Letters of a long text and words of a small vocabulary repeat by chance nearly always; there is order in them nevertheless, and none once they are shuffled."
+    rng = random.Random(0)
+    def reports(): return [f'{rng.choice(("info","error"))} server {rng.choice("abcd")} lost host {rng.randint(1, 40)} for {rng.randint(1, 60)} seconds'.split() for _ in range(4000)]
+    letters = [[c for c in d if c.isalnum()] for _,d in library_docs(('sklearn','scipy'))]
+    for sequences,n,least in ((letters,4,1.8),(reports(),2,1.3)):
+        assert repetition_ratio(sequences, n)>least
+        assert .9<repetition_ratio([rng.sample(s, len(s)) for s in sequences], n)<1.1
+    assert repetition_ratio([rng.choices('acgt', k=100) for _ in range(500)], 2) is None
 
 @pytest.mark.parametrize('name', rest(cases, 'words', 'again', 'tell', 'no_rate', 'few_rows'))
 def test_name(home, name):

@@ -1,9 +1,10 @@
 "Towers of every family are trained, resumed, saved, loaded by plain transformers, scored and fine-tuned like ELECTRA's."
 import json, pytest, subprocess, sys, torch
 from dataclasses import replace
+from functools import partial
 from electra_nb import finetune, pretrain, score
 from electra_nb.core.tiny import tiny_text
-from electra_nb.glue.encoders import load_encoder
+from electra_nb.glue.encoders import find_encoder, load_encoder
 from electra_nb.glue.head import Classifier, Task
 from electra_nb.glue.learner import finetune_config, layer_factors, layer_groups, set_dropout
 from electra_nb.glue.twin import load_classifier, lone_encoder, save_classifier, to_hf
@@ -11,8 +12,8 @@ from electra_nb.lab.families.optimizers import is_layer_matrix
 from electra_nb.lab.questions.head import Reader, folder_twin, heads, plain_twin
 from electra_nb.lab.tags.tagger import Tagger, tagger_twin
 from electra_nb.lab.tags.wide import WideTagger
-from electra_nb.model.families import encode, families, mlm_logits, rtd_logits, tie_towers
-from electra_nb.model.hf import load_models, load_tower, save_models
+from electra_nb.model.families import electra_config, encode, families, mlm_logits, rtd_logits, tie_towers
+from electra_nb.model.hf import load_models, load_tower, save_models, save_tower
 from electra_nb.model.towers import ModelConfig, get_models
 from electra_nb.objectives.table import objectives
 from electra_nb.recipe import make_recipe
@@ -21,7 +22,7 @@ from electra_nb.training.loop import watchers
 from electra_nb.training.optim import decay_groups
 from fastai.callback.core import Callback, CancelFitException
 from safetensors.torch import load_file
-from transformers import AutoModelForMaskedLM, AutoModelForTokenClassification
+from transformers import AutoModelForMaskedLM, AutoModelForTokenClassification, BertConfig, RobertaConfig
 
 texts = tiny_text.split('\n\n')
 small = dict(steps=12, bs=4, max_len=32, vocab_size=300, valid=.3, eval_every=4, log_every=2, save_every=5, device='cpu', threads=1, dropout=.1)
@@ -217,6 +218,34 @@ def test_modern_settings(tmp_path):
         plain = family.encoder(family.config({**cfg.to_dict()}, 'a folder')).eval()
         plain.load_state_dict(theirs.state_dict(), strict=False)
         assert (encode(plain, ids)-want).abs().max()>1e-3
+
+@pytest.mark.parametrize('kind', [BertConfig,RobertaConfig])
+def test_known_settings(kind):
+    "A family says what a setting is that a config.json may lack; that of the file comes first (`howto/new_family`)."
+    config = partial(electra_config, kind=kind, n_weights=families['bert'].n_weights, bos_token_id=None, type_vocab_size=2, max_position_embeddings=40)
+    read = config(kind(type_vocab_size=3, max_position_embeddings=50).to_dict(), 'a folder')
+    assert (read.type_vocab_size,read.max_position_embeddings)==(3,50)
+    assert config({}, 'a folder').max_position_embeddings==40
+
+def test_lone_encoder_folder(tmp_path):
+    "Without a recipe.json, as in `howto/another_machine`, a folder with one tower has its encoder there."
+    tower = get_models(ModelConfig(hidden_size=32, n_layers=1, n_heads=2, embedding_size=32, max_positions=64), 300)[1]
+    for name in ('encoder','discriminator'):
+        save_tower(tower, tmp_path/name, tiny_tokenizer())
+        assert find_encoder(tmp_path)==str(tmp_path/name)
+
+def test_names_of_the_lab():
+    "A program that imports the book alone is told where the other names are; with the lab nothing is added."
+    code = """
+from electra_nb.recipe import make_recipe
+def said(**more):
+    try: make_recipe('tiny', **more)
+    except ValueError as e: return 'more are known after import electra_nb.lab.register' in str(e)
+unknown = dict(family='moderm'),dict(objective='elektra')
+print([said(**k) for k in unknown])
+import electra_nb.lab.register
+print([said(**k) for k in unknown])"""
+    assert subprocess.run([sys.executable,'-c',code], capture_output=True, text=True, check=True).stdout.split('\n')[:2]==['[True, True]','[False, False]']
 
 def test_named_recipes():
     "lmtuners' recipes: 17 and 4 million parameters, batches of 512, half a million steps, LAMB."

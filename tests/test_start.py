@@ -226,6 +226,19 @@ def test_weights_of_other_types(bert, tmp_path):
         save_file({**weights, **more}, folder/'model.safetensors')
         with pytest.raises(ValueError, match=says): Start(folder)
 
+def test_wrapped_and_nameless(bert, tmp_path):
+    "Weights of a wrapped model are named as they stand in the file; a config.json without model_type is told what to add."
+    weights = load_file(bert/'model.safetensors')
+    for i,wrap in enumerate(('module.','_orig_mod.')):
+        folder = shutil.copytree(bert, tmp_path/str(i))
+        save_file({wrap+k:v for k,v in weights.items()}, folder/'model.safetensors')
+        with pytest.raises(ValueError, match=f"the first that it has is '{wrap}.*: save the model itself"): Start(folder)
+    folder = shutil.copytree(bert, tmp_path/'nameless')
+    values = json.loads((folder/'config.json').read_text())
+    del values['model_type']
+    (folder/'config.json').write_text(json.dumps(values))
+    with pytest.raises(ValueError, match='has no model_type: add it'): Start(folder)
+
 def test_tables_of_odd_shapes(bert, tmp_path):
     "A table without rows, or without columns, is named."
     for i,(name,shape) in enumerate((('token_type',(0,32)), ('token_type',()), ('position',()))):
@@ -458,7 +471,7 @@ def test_other_kinds(tmp_path, kind):
     "A model that is no such encoder is refused alike by both."
     (tmp_path/'config.json').write_text(json.dumps(dict(model_type=kind)))
     for call in (Start,verify):
-        with pytest.raises(ValueError, match=f"a model of type '{kind}' cannot go on with replaced-token detection: choose an encoder of type"): call(tmp_path)
+        with pytest.raises(ValueError, match=f"a model of type '{kind}' cannot go on with replaced-token detection: choose an encoder of type" if kind else 'has no model_type: add it'): call(tmp_path)
 
 def test_rate(bert, tmp_path, capsys):
     "The rate is the size's or less, by the width; log, plan, card and recipe say the same."

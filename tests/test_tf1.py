@@ -15,7 +15,7 @@ from electra_nb.lab.tf1.tfrecord import read_records, tfrecord_rows
 from electra_nb.lab.tf1.verify import cli, fixed_logits, tower_folders, verify
 from electra_nb.model.hf import load_tower, save_models, save_tower
 from electra_nb.model.towers import ModelConfig, get_models
-from electra_nb.text.tokenizer import tiny_tokenizer
+from electra_nb.text.tokenizer import bert_tokenizer, tiny_tokenizer
 from safetensors.torch import load_file, save_file
 from tf_names import hf_name, to_hf
 from transformers import AutoModelForMaskedLM, CONFIG_MAPPING
@@ -292,6 +292,31 @@ def test_verify_finds_slips(mine, tmp_path, capsys):
         assert says in said[0], said
     assert verify(mine/'generator').problems==[] and [*tower_folders(mine/'generator')]==['generator']
 
+def test_verify_finds_other_rows(mine, tmp_path):
+    "A row of a table that is another one, and a tokenizer with words in another order, are found; rows that one model has more are not compared."
+    def spoil(place, i):
+        folder = shutil.copytree(mine, tmp_path/place)
+        path = folder/'discriminator'/'model.safetensors'
+        weights = load_file(path)
+        weights[f'electra.embeddings.{place}_embeddings.weight'][i] *= -1
+        save_file(weights, path)
+        return verify(mine, folder).problems
+    for place,i in dict(position=60, token_type=1).items(): assert 'logits of the discriminators differ' in str(spoil(place, i))
+    unread = next(i for i in range(300) if i not in {37*k%300 for k in range(128)})
+    found, = spoil('word', unread)
+    assert 'tables of words of the discriminators differ' in found
+    folder = shutil.copytree(mine, tmp_path/'turned')
+    words = sorted(tiny_tokenizer().get_vocab(), key=tiny_tokenizer().get_vocab().get)
+    words[70],words[71] = words[71],words[70]
+    for tower in ('discriminator','generator'): bert_tokenizer({w:i for i,w in enumerate(words)}).save_pretrained(folder/tower)
+    assert verify(mine, folder).problems==[f'another vocabulary: id 70 is {words[71]!r} in {mine}, discriminator, and {words[70]!r} in {folder}, discriminator']
+    tiny_tokenizer().save_pretrained(folder/'discriminator')
+    assert 'another vocabulary: id 70' in str(verify(folder).problems)
+    wide = get_models(ModelConfig(hidden_size=32, n_layers=2, n_heads=2, embedding_size=24, max_positions=80), len(words)+8)[1]
+    for k,v in load_file(mine/'discriminator'/'model.safetensors').items(): wide.state_dict()[k][:len(v)] = v
+    save_tower(wide, tmp_path/'wide', tiny_tokenizer())
+    assert verify(mine, tmp_path/'wide').problems==[]
+
 def test_heads_in_the_cache(mine, tmp_path):
     "Another number of heads is another model, also where the first one is in the cache."
     to_tf1(mine, tmp_path/'google'/'model.ckpt-0')
@@ -410,10 +435,12 @@ def test_verify_reads_what_start_reads(kind, tmp_path):
     torch.save(load_file(tmp_path/'a'/'model.safetensors'), tmp_path/'b'/'pytorch_model.bin')
     found = verify(tmp_path/'a', tmp_path/'b')
     assert found.problems==[] and f'generator: {kind}, layers: 2, units: 32' in found.facts[0] and 'differ by 0' in found.facts[-1]
-    x = torch.arange(32).view(2, 16)*37 % 300
-    mask = (torch.arange(16)<torch.tensor([[16],[5]])).long()
-    with torch.no_grad(): want = model(x, attention_mask=mask).logits[mask.bool()]
-    if kind!='roberta': assert (fixed_logits(tmp_path/'b', 'mlm')-want).abs().max()<1e-4 # whose own positions skip the id of [PAD]
+    n = 64 if kind=='roberta' else 66
+    x = torch.arange(2*n).view(2, n)*37 % 300
+    mask = (torch.arange(n)<torch.tensor([[n],[5]])).long()
+    types = dict(token_type_ids=torch.arange(2*n).view(2, n)%2) if kind in ('bert','albert') else {}
+    with torch.no_grad(): want = model(x, attention_mask=mask, **types).logits[mask.bool()]
+    if kind!='roberta': assert (fixed_logits([tmp_path/'b'], 'mlm')[0]-want).abs().max()<1e-4 # whose own positions skip the id of [PAD]
 
 _bert = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64, max_position_embeddings=66, vocab_size=300)
 _modern = dict(pad_token_id=0, bos_token_id=None, eos_token_id=None, cls_token_id=None, sep_token_id=None)

@@ -138,6 +138,10 @@ def test_no_sign_becomes_unknown(sign, tmp_path, capsys):
 def test_signs_are_no_words(word, says):
     with pytest.raises(ValueError, match=says): check_words(tiny_tokenizer(), [word])
 
+def test_empty_file_of_words(bert, tmp_path):
+    (tmp_path/'words.txt').write_text('\n \n')
+    with pytest.raises(ValueError, match='words.txt.*the file has no word'): GrownStart(bert, add_words=tmp_path/'words.txt')
+
 def test_saved_tokenizer(bert, tmp_path):
     "Plain transformers gives equal ids, with 2,000 words too."
     tok = tiny_tokenizer()

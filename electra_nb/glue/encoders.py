@@ -34,7 +34,8 @@ def run_encoder(
     folder:Path, # run folder, or one of its checkpoints
 ) -> Path:
     "The folder of the encoder in a run or a checkpoint."
-    return folder/objective_of(run_of(folder)).encoder
+    inside,single = folder/objective_of(run_of(folder)).encoder,folder/'encoder'
+    return single if single.is_dir() and not inside.is_dir() else inside # without a recipe.json no objective is known
 
 # %% ../../nbs/book/45_encoders.ipynb #aa7e58a2
 def find_encoder(

@@ -8,6 +8,7 @@ __all__ = ['ties', 'families', 'Family', 'four_times', 'generator_layout', 'elec
            'electra_blocks', 'family_named', 'family_of', 'encode', 'mlm_logits', 'rtd_logits', 'without_padding']
 
 # %% ../../nbs/book/18_families.ipynb #530e3a82
+import sys
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
@@ -156,7 +157,7 @@ def electra_config(
     kind:type=ElectraConfig, # or that of another family
     n_weights:Callable=electra_n_weights, # as in `Family`
     act:str='hidden_act', # name of the activation's setting
-    **settings, # that are known already
+    **settings, # those that a file without them has
 ) -> PreTrainedConfig:
     "The settings that describe a model, and nothing else."
     _check_attention(values, source)
@@ -164,7 +165,7 @@ def electra_config(
     numbers = {k:_number(k, values[k], source) for k in _limits if k in values and hasattr(kind, k)}
     labels = values.get('id2label')
     n = 1 if isinstance(labels, dict) and len(labels)==1 else 2
-    cfg = kind(**{act:name}, **numbers, **settings, num_labels=n, pad_token_id=None)
+    cfg = kind(**{**settings, **numbers, act:name}, num_labels=n, pad_token_id=None)
     _check_shape(cfg, source, n_weights(cfg))
     pad = values.get('pad_token_id', 0)
     if not (pad is None or type(pad) is int and 0<=pad<cfg.vocab_size):
@@ -255,7 +256,8 @@ def family_named(
     if isinstance(kind, str) and kind in families: return families[kind]
     rows = list(families.values())
     names = [name for i,name in enumerate(families) if not any(rows[i] is row for row in rows[:i])] # one for each row
-    raise ValueError(f"{what}{str(kind)[:40]!r} is no known family of encoders: choose {', '.join(map(repr, names))}{more}")
+    lab = '' if 'electra_nb.lab.register' in sys.modules else '; more are known after import electra_nb.lab.register'
+    raise ValueError(f"{what}{str(kind)[:40]!r} is no known family of encoders: choose {', '.join(map(repr, names))}{more}{lab}")
 
 def family_of(
     model:PreTrainedModel, # a tower, an encoder, or a configuration

@@ -6,6 +6,7 @@
 __all__ = ['objectives', 'get_objective', 'objective_of']
 
 # %% ../../nbs/book/29_table.ipynb #d4398ac0
+import sys
 from dataclasses import replace
 from ..core.files import read_json
 from .mlm import MLM
@@ -23,7 +24,8 @@ def get_objective(
 ): # its settings
     "The objective of a name."
     if name in objectives: return objectives[name]
-    raise ValueError(f"objective={name!r} is unknown: choose {' or '.join(map(repr, objectives))}")
+    raise ValueError(f"objective={name!r} is unknown: choose {' or '.join(map(repr, objectives))}"
+        f"{'' if 'electra_nb.lab.register' in sys.modules else '; more are known after import electra_nb.lab.register'}")
 
 def objective_of(
     run:str, # run folder

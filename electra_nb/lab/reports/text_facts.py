@@ -31,8 +31,11 @@ def repetition_ratio(
 ) -> float: # 1: no order; None: too few n-grams to tell
     "How many times as often n-grams repeat as in shuffled sequences."
     rng = random.Random(0)
-    by_chance = n_repeated([rng.sample(s, len(s)) for s in sequences], n)
-    return round(n_repeated(sequences, n)/by_chance, 3) if by_chance>=enough else None
+    shuffled = [rng.sample(s, len(s)) for s in sequences]
+    by_chance,n_ngrams = n_repeated(shuffled, n),sum(max(0, len(s)-n+1) for s in sequences)
+    if by_chance<enough: return None
+    if 2*by_chance>n_ngrams: return repetition_ratio(sequences[::2], n, enough) if len(sequences)>1 else None
+    return round(n_repeated(sequences, n)/by_chance, 3)
 
 # %% ../../../nbs/lab/reports/13_text_facts.ipynb #370b8b38
 def _alphabetic(piece): return piece and all(c.isalpha() and unicodedata.east_asian_width(c) not in 'WF' for c in piece)

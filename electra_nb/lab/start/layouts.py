@@ -149,6 +149,7 @@ def start_config(
 ) -> tuple: # configuration of the family that its weights become, `EncoderLayout`
     "The shape of an encoder."
     values,source,kind = config_values(folder),str(folder),encoder_kind(folder)
+    if kind=='None': raise ValueError(f"start={source!r}: its config.json has no model_type: add it, such as \"model_type\": \"bert\"")
     if kind not in layouts: raise ValueError(f"start={source!r}: a model of type {kind[:40]!r} cannot go on with replaced-token detection: "
         f"choose an encoder of type {', '.join(layouts)}")
     layout = kept_layouts[family] if family and kind=='bert' else layouts[kind]
@@ -239,6 +240,8 @@ def _check_encoder(weights, cfg, source):
     idle = tuple(begin+k for k in family.unused)
     extra = [k for k in weights if k.startswith(begin) and k not in want and not k.startswith(idle)]
     missing = [k for k in want if k not in weights]
+    if len(missing)>=len(want)-1: raise ValueError(f"{source} lacks all weights of the encoder in config.json; the first that it has is " # token types were made
+        f"{next(iter(weights), 'none')!r:.80}: save the model itself, not what it is wrapped in, with save_pretrained")
     if missing: raise ValueError(f"{source} lacks {modules_of(missing)}, so it is no whole encoder: fetch or make the file again")
     if extra: raise ValueError(f"{source} has weights that the model in config.json does not have, such as {extra[0]}")
     for k,shape in want.items():

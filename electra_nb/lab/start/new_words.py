@@ -100,8 +100,8 @@ def best_words(
     often,least,most = (min_count,min_saved*_n_tokens(tok, texts),int(max_share*len(tok))) if n is True else (2,0,n)
     found = known_beside(tok, [c.word for c in candidates(tok, texts) if c.count>=often and c.saved>=least], texts+other)[:most]
     if len(found)>=n: return found
-    raise ValueError(f"add_words={n}: the corpus has {len(found)} words that occur {often} times and save tokens: pass a smaller number "
-        "or a list, or leave add_words= out")
+    raise ValueError(f"add_words={n}: the corpus has {len(found)} words that occur {often} times and save tokens: pass "
+        f"{'a smaller number or ' if found else ''}a list, or leave add_words= out")
 
 # %% ../../../nbs/lab/start/04_new_words.ipynb #b20e8a19
 def _fault(tok, word):
@@ -136,6 +136,7 @@ def read_words(
         path = Path(add_words).expanduser()
         if not path.is_file(): raise FileNotFoundError(f"add_words={str(add_words)!r:.60}: no such file of words; or pass a list, or True")
         add_words = [l.strip() for l in read_lines(path) if l.strip()]
+        if not add_words: raise ValueError(f"add_words={path.name!r:.60}: the file has no word: write one in each line")
     if isinstance(add_words, (list,tuple)) and add_words or isinstance(add_words, int) and add_words>0: return add_words
     raise ValueError(f"add_words={add_words!r:.60}: pass True, a number above 0, a list of words, or a file with a word in each line")
 

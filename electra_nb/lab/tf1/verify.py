@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Verdict', 'cli', 'tower_folders', 'open_tower', 'check_head', 'fine_tuned', 'check_start', 'check_tower',
-           'fixed_logits', 'verify']
+           'fixed_logits', 'compare_towers', 'other_words', 'verify']
 
 # %% ../../../nbs/lab/tf1/04_verify.ipynb #936c2071
 import sys, torch
@@ -70,10 +70,12 @@ def fine_tuned(name:str, values:dict, family) -> str: # tower, content of its co
     return declared if declared in tasks and name not in _names.values() else ''
 
 # %% ../../../nbs/lab/tf1/04_verify.ipynb #b4ba33db
+def _tokenizer(folder): # None: there is none
+    return load_tokenizer(folder) if any((folder/f).is_file() for f in ('tokenizer.json','vocab.txt','vocab.json')) else None
+
 def check_start(folder:Path, n_rows:int) -> tuple: # Hugging Face folder, rows of its table of words -> facts, problems
     "Whether the tokenizer fits the table of words, and what `start=` would refuse."
-    facts,problems,tok = [],[],None
-    if any((folder/f).is_file() for f in ('tokenizer.json','vocab.txt','vocab.json')): tok = load_tokenizer(folder)
+    facts,problems,tok = [],[],_tokenizer(folder)
     n = 1+max(tok.get_vocab().values()) if tok else n_rows
     if n>n_rows: problems.append(f'another vocabulary: the tokenizer has {n:,} ids, the table of words {n_rows:,} rows')
     if n<n_rows: facts.append(f'the last {n_rows-n:,} of {n_rows:,} rows of the table of words have no token')
@@ -113,14 +115,41 @@ def check_tower(name:str, folder:Path) -> tuple: # of the tower, its folder -> k
     return head,facts+more,problems+wrong
 
 # %% ../../../nbs/lab/tf1/04_verify.ipynb #ae0da5db
-def fixed_logits(folder:Path, head:str) -> torch.Tensor: # Hugging Face folder, key of `Family.heads` -> (n, …)
-    "What a tower says about a fixed batch, at the positions that are no padding."
-    cfg,weights = open_tower(folder)
-    ids = torch.arange(2*min(16, cfg.max_position_embeddings)).view(2, -1)*37 % cfg.vocab_size
-    mask = (torch.arange(ids.shape[1])<torch.tensor([[ids.shape[1]],[5]])).long()
-    tower = family_of(cfg).heads[head](cfg).eval()
-    load_folder_state(tower, weights)
-    with torch.no_grad(): return tower(ids, attention_mask=mask).logits[mask.bool()]
+def fixed_logits(folders:list, head:str) -> list: # Hugging Face folders, key of `Family.heads` -> of (n, …), one for each
+    "What towers say about one fixed batch, at the positions that are no padding."
+    towers = [open_tower(f) for f in folders]
+    n,v = min(512, *(cfg.max_position_embeddings for cfg,_ in towers)),min(cfg.vocab_size for cfg,_ in towers)
+    ids,types = torch.arange(2*n).view(2, n)*37 % v,torch.arange(2*n).view(2, n)%2
+    mask = (torch.arange(n)<torch.tensor([[n],[5]])).long()
+    def logits(cfg, weights):
+        tower = family_of(cfg).heads[head](cfg).eval()
+        load_folder_state(tower, weights)
+        more = dict(token_type_ids=types) if hasattr(cfg, 'type_vocab_size') else {}
+        with torch.no_grad(): return tower(ids, attention_mask=mask, **more).logits[mask.bool()][...,:v]
+    return [logits(*t) for t in towers]
+
+# %% ../../../nbs/lab/tf1/04_verify.ipynb #ae4f55b6
+def _table(folder): return next(v for k,v in open_tower(folder)[1].items() if k.endswith(_words))
+
+def compare_towers(folders:list, head:str) -> tuple: # two Hugging Face folders, key of `Family.heads` -> facts, problems
+    "Whether two towers compute the same."
+    tables,name = [*map(_table, folders)],f'{_names[head]}s'
+    n = min(map(len, tables))
+    def gap(a, b): return (a-b).abs().max().item() if a.shape==b.shape else float('inf')
+    gaps = dict(logits=gap(*fixed_logits(folders, head)), words=gap(*(t[:n] for t in tables)))
+    lines = [f"{'tables of words' if k=='words' else k} of the {name} differ by {v:.1g} at most" for k,v in gaps.items()]
+    wrong = [line for line,v in zip(lines, gaps.values()) if not v<1e-4]
+    return [] if wrong else lines[:1],wrong
+
+# %% ../../../nbs/lab/tf1/04_verify.ipynb #12f5e3ed
+def other_words(folders:dict) -> str: # whose -> Hugging Face folder -> what is wrong; '': nothing
+    "The first id that stands for two words."
+    found = {name:{i:w for w,i in tok.get_vocab().items()} for name,f in folders.items() if (tok := _tokenizer(f))}
+    (mine,words),*others = found.items() or [(None,{})]
+    for name,theirs in others:
+        for i in sorted(words.keys() & theirs.keys()):
+            if words[i]!=theirs[i]: return f'another vocabulary: id {i} is {words[i]!r} in {mine}, and {theirs[i]!r} in {name}'
+    return ''
 
 # %% ../../../nbs/lab/tf1/04_verify.ipynb #bb8845fb
 Verdict = namedtuple('Verdict', 'facts problems') # lines
@@ -140,15 +169,16 @@ def verify(
             facts += [f'{of}, {name}: {line}' for line in more]
             problems += [f'{of}, {name}: {line}' for line in wrong]
         if {'rtd','mlm'}<=found.keys() and not problems:
-            a,b = (next(v for k,v in open_tower(f)[1].items() if k.endswith(_words)) for f in found.values())
+            a,b = map(_table, found.values())
             facts.append(f"{of}: its towers have {'the same table' if torch.equal(a, b) else 'different tables'} of words")
         if tf1_start(of, n_heads): facts.append(f"{of}: variables left over: {', '.join(read_towers(of, n_heads)[1]) or 'none'}")
     both = [h for h in heads[0] if h and h in heads[1]]
+    towers = {f'{of}, {f.name}':f for of,found in zip((model,other), heads) for f in found.values()}
+    if not problems and (wrong := other_words(towers)): problems.append(wrong)
     if other and not both: problems.append('the two have no head in common, so their logits cannot be compared')
     for h in both if not problems else ():
-        a,b = (fixed_logits(found[h], h) for found in heads)
-        gap = (a-b).abs().max().item() if a.shape==b.shape else float('inf')
-        (facts if gap<1e-4 else problems).append(f'logits of the {_names[h]}s differ by {gap:.1g} at most')
+        more,wrong = compare_towers([found[h] for found in heads], h)
+        facts,problems = facts+more,problems+wrong
     return Verdict(facts, problems)
 
 def _show(found):
