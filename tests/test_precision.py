@@ -26,6 +26,15 @@ def log(run): return [{k:v for k,v in json.loads(l).items() if k not in ('second
 def losses(run): return [line['loss'] for line in log(run) if 'loss' in line]
 def weights(run): return {(p.parent.name,k):v for p in sorted(run.glob('*/model.safetensors')) for k,v in load_file(p).items()}
 
+def test_kept_shapes(monkeypatch):
+    "oneDNN is asked to keep few shapes of products where a CPU computes with 16 bits, and only there; a user's own number stays."
+    name = 'ONEDNN_PRIMITIVE_CACHE_CAPACITY'
+    for kind,before,after in (('cuda',None,None),('cpu',None,'128'),('cpu','1024','1024')):
+        if before: monkeypatch.setenv(name, before)
+        else: monkeypatch.delenv(name, raising=False)
+        precision.Autocast('bf16', kind)
+        assert precision.os.environ.get(name)==after
+
 @pytest.mark.parametrize('objective', rest(objectives, 'electra', 'electric', 'sas'))
 @pytest.mark.parametrize('dropout', rest([0.,.1], .1))
 def test_every_objective(tmp_path, objective, dropout):
