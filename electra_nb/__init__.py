@@ -15,7 +15,7 @@ def _load(module):
     "Import a module of the package and the lab's rows in the tables of the book. What imports make stays: to look for garbage in it, then and later, takes a tenth of the time to the first step."
     import atexit, gc, sys
     from importlib import import_module
-    on,first = gc.isenabled(),'torch' not in sys.modules # later a reader may have tensors that should go
+    on,first = gc.isenabled(),'torch' not in sys.modules # later a user may have tensors, which should go
     gc.disable()
     try:
         import_module(f'{__name__}.lab.register')
