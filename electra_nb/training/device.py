@@ -144,7 +144,7 @@ class Autocast(MixedPrecision):
     ):
         super().__init__(AMPMode(precision))
         self.kind = kind
-        if kind=='cpu': os.environ.setdefault('ONEDNN_PRIMITIVE_CACHE_CAPACITY', '128') # shapes of products; of 1,024, its own number, the memory is never given back
+        if kind=='cpu': os.environ.setdefault('ONEDNN_PRIMITIVE_CACHE_CAPACITY', '128') # shapes of products; 1,024 without it
 
     def before_fit(self):
         if self.kind=='cuda': return super().before_fit()
