@@ -3045,6 +3045,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                          'electra_nb.lab.tags.tag.Tag.features': ( 'lab/tags/tag.html#tag.features',
                                                                                    'electra_nb/lab/tags/tag.py'),
                                          'electra_nb.lab.tags.tag.Tag.files': ('lab/tags/tag.html#tag.files', 'electra_nb/lab/tags/tag.py'),
+                                         'electra_nb.lab.tags.tag.Tag.forms': ('lab/tags/tag.html#tag.forms', 'electra_nb/lab/tags/tag.py'),
                                          'electra_nb.lab.tags.tag.Tag.hf_model': ( 'lab/tags/tag.html#tag.hf_model',
                                                                                    'electra_nb/lab/tags/tag.py'),
                                          'electra_nb.lab.tags.tag.Tag.hold_out': ( 'lab/tags/tag.html#tag.hold_out',

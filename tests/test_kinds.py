@@ -26,7 +26,7 @@ def test_members(name):
     assert [m for m in members if not hasattr(kind, m)]==[]
     assert is_dataclass(kind.settings) and isinstance(kind.settings.narrow, dict) and isinstance(kind.layout, Layout)
     assert kind.tasks and all(isinstance(t, Task) and t.kind==name for t in kind.tasks.values())
-    assert isinstance(kind.own, OwnRows) and kind.title and isinstance(kind.example, str)
+    assert isinstance(kind.own, OwnRows) and kind.title and isinstance(kind.example, str) and isinstance(kind.forms, tuple)
     for m in members:
         wanted = vars(Kind).get(m)
         if wanted is None: continue

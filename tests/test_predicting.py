@@ -154,6 +154,14 @@ def test_no_spans(studies):
     found = predict(studies['tag'].out, ['rain','sun'], form='spans', device='cpu')
     assert len(found)==2 and list(found)==['start','end','type','text','probability']
 
+@pytest.mark.parametrize('kind,form', [('label','spans'),('score','n_best'),('tag','words'),('answer','spans')])
+def test_unknown_form_before_the_work(studies, monkeypatch, kind, form):
+    "A form of answers that the task has not is refused before the model is opened, with those that it has."
+    monkeypatch.setattr('electra_nb.lab.study.study.predict_rows', lambda *_: pytest.fail('the model was asked'))
+    rows = [('Who waits?',context)] if kind=='answer' else ['The fisher likes fish.']
+    has = dict(tag="have the forms 'spans' and None", answer="have the forms 'n_best' and None").get(kind, 'have one form, so leave it out')
+    with pytest.raises(ValueError, match=f"form='{form}': the answers of this task {has}"): studies[kind].predict(rows, form=form)
+
 def test_carriage_returns(studies, tmp_path):
     "What was written can be read: a carriage return inside a cell is not the end of a row."
     texts = ['one\rtwo','three\r\nfour','a "b", c','']

@@ -129,7 +129,7 @@ class Classify:
     task:Task
     title,settings = 'texts with labels or scores',ClassifyConfig
     layout,tasks,own,rivals = glue_layout,tasks,None,() # `lab.kinds` has the reader of one's own rows, and names rivals
-    pipeline = 'text-classification'
+    pipeline,forms = 'text-classification',()
 
     @property
     def names(self): return self.task.words or self.task.labels
@@ -199,7 +199,6 @@ def decode(self:Classify, feats:Features, out:torch.Tensor) -> np.ndarray:
 @patch
 def answers(self:Classify, rows:TextSplit, act:np.ndarray, form:str=None) -> pd.DataFrame:
     "Each label and its probability, or each score; there is one form of answers."
-    if form is not None: raise ValueError(f"form={form!r} would have no effect: labels and scores have one form")
     if not self.names: return pd.DataFrame(dict(score=act))
     return pd.DataFrame(dict(label=[self.names[i] for i in self.to_labels(act)], probability=act.max(1)))
 

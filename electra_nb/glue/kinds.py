@@ -38,6 +38,7 @@ class Kind(Protocol):
     pipeline:str # of transformers, that uses a saved model; empty: there is none
     example:str # Python: what `predict` takes
     names:tuple # labels in words, in the order of their ids; empty: it has none
+    forms:tuple # of `answers`, beside the usual one
     any_scale:'Kind' # the same, for rows that are only scored: their labels may be beyond the scale of the task
     def read(self, table:Table, labelled:bool=True): ... # rows of a table
     def rows_of(self, texts): ... # rows without labels, of what a user passes to `predict`

@@ -30,7 +30,7 @@ class Answer:
     task:Task
     title,settings = 'questions about a context',AnswerConfig
     layout = tasks = own = None # `lab.kinds` has them
-    names,loss = (),KeptLoss()
+    names,loss,forms = (),KeptLoss(),('n_best',)
     pipeline,example = '',"('a question', 'its context')" # transformers has no pipeline for it
 
     @property
@@ -110,7 +110,6 @@ def answer_rows(found, form):
 
 @patch
 def answers(self:Answer, rows:QuestionRows, act:np.ndarray, form:str=None) -> pd.DataFrame:
-    if form not in (None,'n_best'): raise ValueError(f"form={form!r} is unknown: choose 'n_best', or None for the best answer alone")
     table = [(q,*a,found.absent) for q,found in zip(rows.questions, act) for a in answer_rows(found, form)]
     table = pd.DataFrame(table, columns=['question','answer','probability','start','end','no_answer'])
     return table if self.may_lack else table.drop(columns='no_answer')

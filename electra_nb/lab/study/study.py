@@ -152,6 +152,8 @@ def answer(
     "What a saved model answers."
     task = saved_task(folder)[1]
     kind,rows,paired = kind_of(task),rows_to_predict(texts, task, text),len(task.text)==2
+    if form not in (None,*kind.forms): raise ValueError(f"form={form!r}: the answers of this task "
+        f"{'have the forms '+', '.join(map(repr, kind.forms))+' and None' if kind.forms else 'have one form, so leave it out'}")
     if probabilities and (form or not kind.names): raise ValueError("probabilities=True is for labels and tags in their usual form")
     empty = [i for i,row in enumerate(rows) if has_gap(row, paired)]
     if len(empty)==len(rows): raise ValueError("there is no text to predict")

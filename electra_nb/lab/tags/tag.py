@@ -40,6 +40,8 @@ class Tag:
     def loss(self): return TagLoss()
     @property
     def any_scale(self): return self
+    @property
+    def forms(self): return ('spans',) if self.task.scheme else ()
 
     def features(self, rows, tok, max_len, own, train=False):
         if own.tag_head=='wide': return WideFeatures(rows, tok, self.task.labels, max_len, own.word_types, train=train)
@@ -130,8 +132,6 @@ def _span_lines(kind, rows, act):
 @patch
 def answers(self:Tag, rows:TagSplit, act:list, form:str=None) -> pd.DataFrame:
     "Words with their tags, or the spans."
-    if form not in (None,'spans'): raise ValueError(f"form={form!r} is unknown: None gives words with tags, 'spans' the spans")
-    if form and not self.task.scheme: raise ValueError("form='spans' needs a task whose tags are spans: this one has word classes")
     if form: return pd.DataFrame(_span_lines(self, rows, act), columns='sentence start end type text probability'.split()).astype(dict(sentence=int))
     tags = [self.words_of(ids) for ids in self.to_labels(act)]
     lines = [(i,*o) for i,(ws,ts,a) in enumerate(zip(rows.words, tags, act)) for o in zip(ws, ts, a.max(1))]
