@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['n_numbers', 'loudness', 'text_pieces', 'PairFeatures', 'each_alone', 'loud', 'PairHead', 'PairModel', 'PairConfig',
-           'pair_folder', 'ClassifyPairs']
+           'ClassifyPairs']
 
 # %% ../../../nbs/lab/pairs/01_apart.ipynb #5de74262
 import numpy as np, re, torch
@@ -13,7 +13,7 @@ from ...core.messages import say_once
 from ...glue.classify import Classify, ClassifyConfig
 from ...glue.features import Features
 from ...glue.head import Classifier, dense, encode_rows, mean_pool
-from ...glue.twin import encoder_alone, load_head, predict_lines, save_head
+from ...glue.twin import load_head, lone_encoder, predict_lines, refuse_twin, save_head
 from ...text.batches import token_positions
 from functools import partial
 from torch import Tensor, nn
@@ -138,12 +138,6 @@ class PairConfig(ClassifyConfig):
     ranges = dict(ClassifyConfig.ranges, pair_head=('together','apart','auto'))
     narrow = dict(ClassifyConfig.narrow, pair_head='auto') # in encoders narrower than those of the paper
 
-def pair_folder(model:PairModel) -> PreTrainedModel:
-    "What a folder for transformers can hold of a model."
-    say_once("transformers has no class that compares two texts apart, so its Auto classes and pipelines refuse the folder of this "
-        "model: Study.predict reads it. Fine-tune with pair_head='together' for a folder that they open")
-    return encoder_alone(model.electra, 'pairs')
-
 # %% ../../../nbs/lab/pairs/01_apart.ipynb #0cc15dc9
 class ClassifyPairs(Classify):
     "One label, or one score, for a text or a pair of texts, which may be encoded apart."
@@ -163,11 +157,10 @@ class ClassifyPairs(Classify):
     def use(self, folder, own): return predict_lines(folder, self.example) if self.apart(own) else super().use(folder, own)
 
     def hf_model(self, model):
-        if isinstance(model, Classifier): return super().hf_model(model)
-        raise ValueError("transformers has no class that compares two texts apart: fine-tune with pair_head='together' for the same answers there")
+        return super().hf_model(model) if isinstance(model, Classifier) else refuse_twin("pair_head='together'")
     def save(self, model, folder, tok, files):
         if isinstance(model, Classifier): super().save(model, folder, tok, files)
-        else: save_head(model, pair_folder(model), folder, tok, files)
+        else: save_head(model, lone_encoder(model, 'pairs', "pair_head='together'"), folder, tok, files)
     def load(self, folder, dropout=0.1, attention_dropout=0.1):
         return load_head(folder, partial(self.of_head, dropout=dropout), dropout, attention_dropout)
     def of_head(self, electra, head, notes, dropout):

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Counted', 'gram_key', 'text_grams', 'count_texts', 'count_scores', 'CountedFeatures', 'CountedHead', 'CountedText',
-           'TextConfig', 'text_folder', 'ClassifyTexts']
+           'TextConfig', 'ClassifyTexts']
 
 # %% ../../../nbs/lab/texts/01_counted.ipynb #dcf37c71
 import numpy as np, torch, torch.nn.functional as F
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ...core.messages import duration, logger, say_once
 from ...glue.features import Features
 from ...glue.head import dense, encode_rows, mean_pool
-from ...glue.twin import encoder_alone, load_head, predict_lines, save_head
+from ...glue.twin import lone_encoder, predict_lines, refuse_twin, save_head
 from ..pairs.apart import ClassifyPairs, PairConfig
 from ..rivals.tfidf import linear_model, text_vectors
 from ..tags.crf import feature_key
@@ -205,13 +205,6 @@ class TextConfig(PairConfig):
     text_share:float=.1 # of the encoder in the wide head when texts are classified: 0 is tf-idf alone; with `unlabelled` .3
     ranges = dict(PairConfig.ranges, text_head=('plain','wide'), text_share='[0, 1]')
 
-# %% ../../../nbs/lab/texts/01_counted.ipynb #9e18ef69
-def text_folder(model:CountedText) -> PreTrainedModel:
-    "What a folder for transformers can hold of a model."
-    say_once("transformers has no class that adds an encoder to tf-idf, so its Auto classes and pipelines refuse the folder of this "
-        "model: Study.predict reads it. Fine-tune with text_head='plain' for a folder that they open")
-    return encoder_alone(model.electra, 'texts')
-
 # %% ../../../nbs/lab/texts/01_counted.ipynb #95fc56af
 class ClassifyTexts(ClassifyPairs):
     "One label, or one score, for a text or a pair of texts; tf-idf may be part of the model."
@@ -240,13 +233,10 @@ class ClassifyTexts(ClassifyPairs):
         return "text_head='wide' begins with tf-idf, and the encoder adds to it; with texts without labels (unlabelled=) tf-idf teaches the encoder"
 
     def hf_model(self, model):
-        if not isinstance(model, CountedText): return super().hf_model(model)
-        raise ValueError("transformers has no class that adds an encoder to tf-idf: fine-tune with text_head='plain' for the same answers there")
+        return refuse_twin("text_head='plain'") if isinstance(model, CountedText) else super().hf_model(model)
     def save(self, model, folder, tok, files):
-        if isinstance(model, CountedText): save_head(model, text_folder(model), folder, tok, files)
+        if isinstance(model, CountedText): save_head(model, lone_encoder(model, 'texts', "text_head='plain'"), folder, tok, files)
         else: super().save(model, folder, tok, files)
-    def load(self, folder, dropout=0.1, attention_dropout=0.1):
-        def build(electra, head, notes):
-            if 'idf' not in head: return self.of_head(electra, head, notes, dropout)
-            return CountedText(electra, len(head['bias']), dropout, notes['pooling'], len(head['keys']))
-        return load_head(folder, build, dropout, attention_dropout)
+    def of_head(self, electra, head, notes, dropout):
+        if 'idf' not in head: return super().of_head(electra, head, notes, dropout)
+        return CountedText(electra, len(head['bias']), dropout, notes['pooling'], len(head['keys']))
