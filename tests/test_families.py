@@ -142,6 +142,16 @@ def test_twins(tmp_path, family):
         with pytest.raises(ValueError, match=f'_{name}'): AutoModelForTokenClassification.from_pretrained(tmp_path/name)
         with torch.no_grad(): assert torch.equal(encode(load_encoder(tmp_path/name).eval(), ids, mask), encode(encoder, ids, mask))
 
+@pytest.mark.parametrize('family,norm', [('bert','encoder.layer.1.output.LayerNorm'),('albert','encoder.albert_layer_groups.0.albert_layers.0.full_layer_layer_norm')])
+def test_twins_of_large_vectors(family, norm):
+    "The class of transformers has the same outputs where the last normalization makes vectors far larger than that of the attention."
+    torch.manual_seed(0)
+    encoder = get_models(replace(shape, family=family), 220)[1].base_model.eval()
+    encoder.get_submodule(norm).weight.data *= 1000
+    model = Classifier(encoder, 3).eval()
+    with torch.no_grad(): want,got = model(ids, lens, lens),to_hf(model, Task(('a',), tuple('xyz')))(ids, mask.long(), ids*0).logits
+    torch.testing.assert_close(got/want, torch.ones_like(want), atol=2e-5, rtol=0)
+
 def test_pooling():
     "A family whose class reads [CLS] only has that as its default, and refuses the mean before any training."
     cfg = get_models(replace(shape, family='albert'), 100)[1].config

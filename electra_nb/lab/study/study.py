@@ -167,6 +167,7 @@ def answer(
     if 'sentence' in found: return found[~found.sentence.isin(empty)].reset_index(drop=True)
     if empty: found.loc[empty] = None
     if len(found)!=len(rows) or {*task.text}&{*found}: return found
+    if paired: rows = [row if isinstance(row, (tuple,list)) and len(row)==2 else (row,None) for row in rows]
     shown = zip(task.text, zip(*rows) if paired else [rows])
     return pd.DataFrame(dict(shown)).join(found)
 
