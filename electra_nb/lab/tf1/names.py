@@ -16,7 +16,7 @@ from ..start.weights import find_towers, modules_of, start_config, start_weights
 from .bundle import checkpoint_prefix, in_file, read_variables, write_variables
 from ...model.families import electra_config, families
 from ...model.hf import load_tower
-from ...text.tokenizer import load_tokenizer
+from ...text.tokenizer import load_tokenizer, row_tokenizer
 from pathlib import Path
 from safetensors.torch import save_file
 
@@ -197,7 +197,7 @@ def from_tf1(
             t.cfg.architectures = [t.kind.__name__]
             t.cfg.save_pretrained(path/name)
             save_file(t.weights, path/name/'model.safetensors', dict(format='pt'))
-            if tok is not None: tok.save_pretrained(path/name)
+            if tok is not None: row_tokenizer(tok).save_pretrained(path/name)
             load_tower(t.kind, path/name) # refuses what does not fit
     atomic_folder(out, write)
 
