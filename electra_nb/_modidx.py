@@ -3331,6 +3331,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                              'electra_nb.lab.tf1.tfrecord.tfrecord_rows': ( 'lab/tf1/tfrecord.html#tfrecord_rows',
                                                                                             'electra_nb/lab/tf1/tfrecord.py')},
             'electra_nb.lab.tf1.verify': { 'electra_nb.lab.tf1.verify._are': ('lab/tf1/verify.html#_are', 'electra_nb/lab/tf1/verify.py'),
+                                           'electra_nb.lab.tf1.verify._new_name': ( 'lab/tf1/verify.html#_new_name',
+                                                                                    'electra_nb/lab/tf1/verify.py'),
                                            'electra_nb.lab.tf1.verify._show': ('lab/tf1/verify.html#_show', 'electra_nb/lab/tf1/verify.py'),
                                            'electra_nb.lab.tf1.verify._table': ( 'lab/tf1/verify.html#_table',
                                                                                  'electra_nb/lab/tf1/verify.py'),

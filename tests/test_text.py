@@ -10,13 +10,14 @@ from electra_nb.text.corpus import get_corpus
 from electra_nb.text.examples import build_examples
 from electra_nb.text.packing import ExamplesConfig
 from electra_nb.glue.features import row_ids
-from electra_nb.model.hf import save_tower
+from electra_nb.glue.encoders import encoder_tokenizer
+from electra_nb.model.hf import quiet_hf, save_tower
 from electra_nb.model.towers import get_models, ModelConfig
-from electra_nb.text.tokenizer import line_encoder, tiny_tokenizer, tokenizer_fingerprint
+from electra_nb.text.tokenizer import line_encoder, tiny_tokenizer, tokenizer_fingerprint, wordpiece
 from electra_nb.core.tiny import tiny_text
 from forked import Program
 from tokenizers import ByteLevelBPETokenizer, processors, Tokenizer
-from transformers import AutoTokenizer, DistilBertTokenizer, PreTrainedTokenizerFast, RobertaTokenizer
+from transformers import AutoTokenizer, BertConfig, BertModel, DistilBertTokenizer, PreTrainedTokenizerFast, RobertaTokenizer
 
 begin = '''
 import os, signal, sys, time
@@ -149,3 +150,13 @@ def test_pairs_in_plain_transformers(tmp_path, name):
     assert pair.input_ids==ids and pair.token_type_ids==[0]*n_a+[1]*(len(ids)-n_a)
     assert saved(other).input_ids==row_ids(b, [], tok, 64)[0] and saved.mask_token_id==tok.mask_token_id and saved.pad_token_id==tok.pad_token_id
     if name=='roberta': assert saved(text, return_offsets_mapping=True).offset_mapping==tok(text, return_offsets_mapping=True).offset_mapping
+
+def test_capitals_that_are_lost(tmp_path, capsys):
+    "A vocabulary with capitals that would be read in lower case is named, with the setting that mends it."
+    cased = wordpiece([tiny_text], 300, lower=False, min_frequency=1)
+    with quiet_hf(): BertModel(BertConfig(vocab_size=len(cased), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=40)).save_pretrained(tmp_path)
+    (tmp_path/'vocab.txt').write_text('\n'.join(sorted(cased.get_vocab(), key=cased.get_vocab().get)))
+    for config,says,piece in (None,1,'the'),('{"do_lower_case": false}',0,'The'):
+        if config: (tmp_path/'tokenizer_config.json').write_text(config)
+        assert encoder_tokenizer(tmp_path).tokenize('The')==[piece]
+        assert capsys.readouterr().out.count('pieces have capitals and can never occur')==says

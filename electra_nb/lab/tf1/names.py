@@ -91,6 +91,9 @@ def to_tf1(
         why = _cut_otherwise(tok)
         if why: logger.warning(f"to_tf1: {why}, so the original code cuts text into other pieces by vocab.txt: prepare its text with "
             f"{prefix.with_name('tokenizer.json')}")
+        elif not (normal := tok.backend_tokenizer.normalizer) or normal.normalize_str('É')!='e':
+            logger.warning("to_tf1: this vocabulary is for text with its capitals or accents, which the original code takes away unless it is told otherwise: "
+                "build_pretraining_dataset.py --no-lower-case or --no-strip-accents, and do_lower_case false in the hparams")
 
 # %% ../../../nbs/lab/tf1/02_names.ipynb #29b71cb2
 Scopes = namedtuple('Scopes', 'head embeddings encoder') # key of `Family.heads` or None; where its parts are
