@@ -2,7 +2,6 @@
 import json, pytest, subprocess, sys, torch
 from dataclasses import replace
 from functools import partial
-from types import SimpleNamespace
 from electra_nb import finetune, pretrain, score
 from electra_nb.core.tiny import tiny_text
 from electra_nb.glue.encoders import find_encoder, load_encoder
@@ -159,7 +158,7 @@ def test_too_many_labels():
     many = Task(('a',), tuple(f'label {i}' for i in range(40)))
     encoder = get_models(replace(shape, family='modern'), 100)[1].base_model
     for pooling,says in dict(cls='a head for 40 labels does not fit', mean='has room for 29 labels').items():
-        with pytest.raises(ValueError, match=says): kind_of(many).model(encoder, 0., SimpleNamespace(pooling=pooling, text_head='plain'))
+        with pytest.raises(ValueError, match=says): kind_of(many).model(encoder, 0., kind_of(many).settings(pooling=pooling, text_head='plain'))
 
 def test_pooling():
     "A family whose class reads [CLS] only has that as its default, and refuses the mean before any training."
