@@ -7,12 +7,16 @@ from pathlib import Path
 import numpy as np, pytest, torch
 from electra_nb import export, finetune, pretrain, score
 from electra_nb.core.tiny import tiny_text
-from electra_nb.lab.export.onnx import held_out_texts, to_onnx
+from electra_nb.lab.export.onnx import folder_use, held_out_texts, to_onnx
 from electra_nb.lab.export.page import node_scores, packages, runtime_folder, score_gap, to_page
+from electra_nb.lab.export.vectors import write_modules
 from electra_nb.lab.scoring.towers import load_scorer
 from electra_nb.lab.scoring.words import score_texts
+from electra_nb.model.hf import quiet_hf
+from electra_nb.text.tokenizer import tiny_tokenizer
 from playwright.sync_api import sync_playwright
 from quick import rest
+from transformers import BertConfig, BertForSequenceClassification, BertForTokenClassification, BertModel
 
 root = Path(__file__).parent.parent
 chromium = next(filter(None, map(shutil.which, ('chromium','chromium-browser','google-chrome','chrome'))), None)
@@ -53,6 +57,28 @@ def test_families(family, tmp_path):
     ids = scorer.tok(text, return_tensors='np')
     found, = session.run(None, {i.name:ids.get(i.name, np.zeros_like(ids['input_ids'])) for i in session.get_inputs()})
     assert abs(torch.tensor(found[0,1:-1]).sigmoid().max()-max(want[0]))<1e-5
+
+def test_models_of_others(tmp_path):
+    "A model that another program fine-tuned is exported with its head, in single precision, and is never taken for a discriminator; a folder for sentence-transformers goes to the hub."
+    torch.manual_seed(42)
+    cfg = BertConfig(vocab_size=len(tiny_tokenizer()), hidden_size=32, intermediate_size=40, num_hidden_layers=1, num_attention_heads=2, max_position_embeddings=64)
+    def save(model, name):
+        with quiet_hf(): model.save_pretrained(tmp_path/name)
+        tiny_tokenizer().save_pretrained(tmp_path/name)
+        return str(tmp_path/name)
+    moods = save(BertForSequenceClassification(cfg).bfloat16(), 'moods')
+    tagger = save(BertForTokenClassification(BertConfig(**cfg.to_diff_dict()|dict(id2label={0:'O', 1:'END'}))), 'tagger')
+    assert [folder_use(Path(f)) for f in (moods,tagger)]==['classify','tag']
+    for folder in (moods,tagger):
+        with pytest.raises(ValueError, match='an encoder without a head of pre-training'): score(folder, ['A text.'])
+    done = export(moods)
+    session = __import__('onnxruntime').InferenceSession(str(done.folder/'onnx'/'model.onnx'))
+    assert done.gap<=1e-5 and [(o.name, len(o.shape)) for o in session.get_outputs()]==[('logits',2)]
+    vectors = save(BertModel(cfg).bfloat16(), 'vectors')
+    write_modules(Path(vectors), 32, 'mean', 64)
+    sent = export(vectors, 'hub', 'me/mine', dry_run=True)
+    assert Path('1_Pooling/config.json') in sent.files and sent.gap<=1e-5
+    with pytest.raises(ValueError, match='has no model.safetensors'): export(str(done.folder), 'hub', 'me/mine', dry_run=True)
 
 def tags(path):
     path.write_text(''.join(f'The O\nboats B\ncome{i} O\n\n' for i in range(40)))

@@ -6,6 +6,7 @@ from electra_nb import finetune, pretrain, score
 from electra_nb.core.tiny import tiny_text
 from electra_nb.glue.encoders import find_encoder, load_encoder
 from electra_nb.glue.head import Classifier, Task
+from electra_nb.glue.kinds import kind_of
 from electra_nb.glue.learner import finetune_config, layer_factors, layer_groups, set_dropout
 from electra_nb.glue.twin import load_classifier, lone_encoder, save_classifier, to_hf
 from electra_nb.lab.families.optimizers import is_layer_matrix
@@ -141,6 +142,23 @@ def test_twins(tmp_path, family):
         twin.save_pretrained(tmp_path/name)
         with pytest.raises(ValueError, match=f'_{name}'): AutoModelForTokenClassification.from_pretrained(tmp_path/name)
         with torch.no_grad(): assert torch.equal(encode(load_encoder(tmp_path/name).eval(), ids, mask), encode(encoder, ids, mask))
+
+@pytest.mark.parametrize('family,norm', [('bert','encoder.layer.1.output.LayerNorm'),('albert','encoder.albert_layer_groups.0.albert_layers.0.full_layer_layer_norm')])
+def test_twins_of_large_vectors(family, norm):
+    "The class of transformers has the same outputs where the last normalization makes vectors far larger than that of the attention."
+    torch.manual_seed(0)
+    encoder = get_models(replace(shape, family=family), 220)[1].base_model.eval()
+    encoder.get_submodule(norm).weight.data *= 1000
+    model = Classifier(encoder, 3).eval()
+    with torch.no_grad(): want,got = model(ids, lens, lens),to_hf(model, Task(('a',), tuple('xyz')))(ids, mask.long(), ids*0).logits
+    torch.testing.assert_close(got/want, torch.ones_like(want), atol=2e-5, rtol=0)
+
+def test_too_many_labels():
+    "More labels than the class of transformers can carry are refused before the training, not after it."
+    many = Task(('a',), tuple(f'label {i}' for i in range(40)))
+    encoder = get_models(replace(shape, family='modern'), 100)[1].base_model
+    for pooling,says in dict(cls='a head for 40 labels does not fit', mean='has room for 29 labels').items():
+        with pytest.raises(ValueError, match=says): kind_of(many).model(encoder, 0., kind_of(many).settings(pooling=pooling, text_head='plain'))
 
 def test_pooling():
     "A family whose class reads [CLS] only has that as its default, and refuses the mean before any training."

@@ -50,6 +50,19 @@ def test_rows_keep_their_places(studies, tmp_path, kind, ending):
     alone = studies[kind].predict(frame.iloc[[2]][list(columns)])
     if kind!='tag': assert str(got[answer][2])==str(alone[answer][0]) or abs(got[answer][2]-alone[answer][0])<1e-4
 
+def test_gaps_among_pairs(studies):
+    "An empty row among pairs, of whatever kind, keeps its place, and the others their answers."
+    for gap in ('',None,('',),('a',None)):
+        found = predict(studies['pair'].out, [('a','d'),gap,('c','f')], device='cpu')
+        assert found.label.isna().tolist()==[False,True,False] and found.sentence1[2]=='c' and found.sentence2[2]=='f'
+
+def test_rows_of_any_iterable(studies):
+    "Texts and pairs that come one by one, as from zip, are read as a list of them is."
+    pairs,texts = [('a','d'),('c','f')],['The fisher likes fish.','Tea.']
+    for kind,rows in dict(pair=pairs, label=texts).items():
+        assert predict(studies[kind].out, iter(rows), device='cpu').equals(predict(studies[kind].out, rows, device='cpu'))
+    assert len(predict(studies['pair'].out, iter(pairs[0]), device='cpu'))==1
+
 def test_empty_cells(studies, tmp_path, capsys):
     "A row whose cells are all empty is a row, and is said."
     for name,content in {'one.csv':'review\nSign the key.\n""\nÖlfaß\n', 'two.csv':'id,review\n1,Sign the key.\n,\n3,Ölfaß\n\n'}.items():

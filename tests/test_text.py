@@ -9,9 +9,15 @@ from electra_nb.text import prepare as preparing
 from electra_nb.text.corpus import get_corpus
 from electra_nb.text.examples import build_examples
 from electra_nb.text.packing import ExamplesConfig
-from electra_nb.text.tokenizer import tiny_tokenizer
+from electra_nb.glue.features import row_ids
+from electra_nb.glue.encoders import encoder_tokenizer
+from electra_nb.model.hf import quiet_hf, save_tower
+from electra_nb.model.towers import get_models, ModelConfig
+from electra_nb.text.tokenizer import line_encoder, tiny_tokenizer, tokenizer_fingerprint, wordpiece
 from electra_nb.core.tiny import tiny_text
 from forked import Program
+from tokenizers import ByteLevelBPETokenizer, processors, Tokenizer
+from transformers import AutoTokenizer, BertConfig, BertModel, DistilBertTokenizer, PreTrainedTokenizerFast, RobertaTokenizer
 
 begin = '''
 import os, signal, sys, time
@@ -114,3 +120,43 @@ def test_refused_before_work(tmp_path, monkeypatch):
     monkeypatch.setattr(preparing, 'get_tokenizer', lambda *args: pytest.fail('a vocabulary was trained'))
     (tmp_path/'text.txt').write_text('One line.\nAnd another.\n')
     with pytest.raises(ValueError, match='at least two different'): preparing.prepare(get_corpus(tmp_path/'text.txt'), cache=tmp_path)
+
+# what plain transformers reads
+
+def _foreign_tokenizers():
+    "Name -> a tokenizer that puts something else around texts, or nothing."
+    bert = tiny_tokenizer()
+    bare,names = Tokenizer.from_str(bert.backend_tokenizer.to_str()),bert.special_tokens_map
+    bare.post_processor = processors.Sequence([])
+    bare.enable_padding(length=9)
+    words = ByteLevelBPETokenizer()
+    words.train_from_iterator([tiny_text], vocab_size=400, special_tokens=['<s>','<pad>','</s>','<unk>','<mask>'])
+    rules = json.loads(words.to_str())['model']
+    roberta = RobertaTokenizer(rules['vocab'], [*map(tuple, rules['merges'])])
+    return dict(own=bert, distilbert=DistilBertTokenizer(bert.get_vocab()), roberta=roberta, bare=PreTrainedTokenizerFast(tokenizer_object=bare, **names))
+
+@pytest.mark.parametrize('name', ['own','distilbert','roberta','bare'])
+def test_pairs_in_plain_transformers(tmp_path, name):
+    "The tokenizer beside a model makes the ids and token types of the rows that it was trained on; the given one stays as it is."
+    tok = _foreign_tokenizers()[name]
+    before = tokenizer_fingerprint(tok)
+    tower = get_models(ModelConfig(hidden_size=32, n_layers=1, n_heads=2, embedding_size=16, max_positions=64), len(tok))[1]
+    save_tower(tower, tmp_path, tok)
+    saved,text,other = AutoTokenizer.from_pretrained(tmp_path),' Déjà vu <mask>  in\nthe [MASK] harbour','the boats come'
+    a,b = line_encoder(tok)([text,other])
+    assert line_encoder(saved)([text,other])==[a,b] and tokenizer_fingerprint(tok)==before and saved.get_vocab()==tok.get_vocab()
+    ids,n_a,_ = row_ids(*line_encoder(tok)([other]*2), tok, 64)
+    pair = saved(other, other)
+    assert pair.input_ids==ids and pair.token_type_ids==[0]*n_a+[1]*(len(ids)-n_a)
+    assert saved(other).input_ids==row_ids(b, [], tok, 64)[0] and saved.mask_token_id==tok.mask_token_id and saved.pad_token_id==tok.pad_token_id
+    if name=='roberta': assert saved(text, return_offsets_mapping=True).offset_mapping==tok(text, return_offsets_mapping=True).offset_mapping
+
+def test_capitals_that_are_lost(tmp_path, capsys):
+    "A vocabulary with capitals that would be read in lower case is named, with the setting that mends it."
+    cased = wordpiece([tiny_text], 300, lower=False, min_frequency=1)
+    with quiet_hf(): BertModel(BertConfig(vocab_size=len(cased), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=40)).save_pretrained(tmp_path)
+    (tmp_path/'vocab.txt').write_text('\n'.join(sorted(cased.get_vocab(), key=cased.get_vocab().get)))
+    for config,says,piece in (None,1,'the'),('{"do_lower_case": false}',0,'The'):
+        if config: (tmp_path/'tokenizer_config.json').write_text(config)
+        assert encoder_tokenizer(tmp_path).tokenize('The')==[piece]
+        assert capsys.readouterr().out.count('pieces have capitals and can never occur')==says

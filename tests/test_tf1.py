@@ -18,7 +18,7 @@ from electra_nb.model.towers import ModelConfig, get_models
 from electra_nb.text.tokenizer import bert_tokenizer, tiny_tokenizer
 from safetensors.torch import load_file, save_file
 from tf_names import hf_name, to_hf
-from transformers import AutoModelForMaskedLM, CONFIG_MAPPING
+from transformers import AutoModelForMaskedLM, BertConfig, BertForMaskedLM, CONFIG_MAPPING
 
 oracles = Path(__file__).parents[2]/'shared'/'oracles'
 real = pytest.mark.skipif(not (oracles/'checkpoints').is_dir(), reason='the files of TensorFlow are not here (../shared/oracles)')
@@ -382,6 +382,25 @@ def test_words_that_are_no_pieces(tmp_path, capsys):
     for name,tok,n in ('plain',None,0),('grown',grown,1):
         to_tf1(moved(small, tmp_path/name, tok), tmp_path/f'{name}_tf1'/'model.ckpt-0')
         assert capsys.readouterr().out.count("the vocabulary has 2 added words, such as 'harbourmaster'")==n
+
+def test_words_with_capitals(tmp_path, capsys):
+    "That the original code takes capitals and accents away unless it is told otherwise is said of a vocabulary that has them."
+    for name,lower,strip,n in ('plain',True,None,0),('cased',False,None,1),('accents',True,False,1):
+        to_tf1(moved(small, tmp_path/name, bert_tokenizer(tiny_tokenizer().get_vocab(), lower, strip)), tmp_path/f'{name}_tf1'/'model.ckpt-0')
+        assert capsys.readouterr().out.count('is for text with its capitals or accents')==n
+
+def test_names_in_the_oldest_files_of_bert(tmp_path):
+    "What transformers and start= read is not called wrong: gamma and beta in a BERT."
+    torch.manual_seed(42)
+    model = BertForMaskedLM(BertConfig(vocab_size=len(tiny_tokenizer()), hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=40))
+    for p in model.parameters(): p.data += .1*torch.randn_like(p)
+    for name in 'new','old':
+        model.save_pretrained(tmp_path/name)
+        tiny_tokenizer().save_pretrained(tmp_path/name)
+    weights = load_file(tmp_path/'old'/'model.safetensors')
+    names = {'LayerNorm.weight':'LayerNorm.gamma', 'LayerNorm.bias':'LayerNorm.beta'}
+    save_file({next((k.replace(n, o) for n,o in names.items() if k.endswith(n)), k):v for k,v in weights.items()}, tmp_path/'old'/'model.safetensors', dict(format='pt'))
+    assert verify(tmp_path/'old', tmp_path/'new').problems==[]
 
 def test_numbers_that_are_not_finite(mine, tmp_path):
     "The checkpoint and its variable are named, not a folder that is no longer there; so they are for a shape that does not fit."

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from .features import Features
 from .head import Classifier, LabelConfig, TaskLoss, check_width, balanced_weights, poolings
+from ..model.families import family_of
 from .splits import split_rows
 from .tables import glue_layout, need_columns, Table
 from .tasks import Task, TextSplit, tasks # chkstyle: ignore (`tasks` is used in a class)
@@ -150,7 +151,9 @@ class Classify:
         return Features(rows, tok, max_len, train and own.swap_pairs and self.task.symmetric)
     def model(self, encoder, dropout, own):
         if own.pooling=='mean': check_width(self.n_out, encoder.config.hidden_size) # before it is trained
-        return Classifier(encoder, self.n_out, dropout, own.pooling)
+        model,dense_head = Classifier(encoder, self.n_out, dropout, own.pooling),family_of(encoder).dense_head
+        if dense_head and own.pooling=='cls': dense_head(encoder, 'classify', model.head.weight.data, model.head.bias.data) # refuses what it could not save
+        return model
     def predict_proba(self, out): return self.loss.activation(out).detach().cpu().numpy() # (n, n_out) outputs -> the same, or (n,) scores
     def to_labels(self, act): return self.loss.decodes(act) # probabilities or scores -> ids of the likeliest labels, or scores
     def name(self, v): return self.names[int(v)] if self.names else f'{float(v):.2f}' # a label id, or a score, in words

@@ -13,8 +13,9 @@ from ..model.hf import load_tower, read_config, untrusted_config
 from ..model.towers import ModelConfig
 from ..objectives.table import objective_of
 from ..recipe import make_recipe, recipe_from_file
+from ..text.prepare import coverage_report, warn_misfit
 from ..text.tokenizer import check_tokenizer, load_tokenizer
-from ..core.messages import logger
+from ..core.messages import logger, say_once
 from ..core.files import read_json, verify_folder
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
@@ -158,6 +159,7 @@ def encoder_tokenizer(
     n = encoder_config(where).vocab_size
     if len(check_tokenizer(tok))>n:
         raise ValueError(f"the tokenizer has {len(tok)} ids, the encoder {n} embeddings: this is not the tokenizer it was trained with")
+    for odd in warn_misfit(coverage_report(tok, [])): say_once(f'{source}: {odd}')
     return tok
 
 # %% ../../nbs/book/45_encoders.ipynb #e7dc3916

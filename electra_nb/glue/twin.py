@@ -58,7 +58,8 @@ def largest_unit(
     electra:PreTrainedModel, # the encoder
 ) -> float:
     "What no unit of its vectors exceeds."
-    *_,norm = (m for part in family_of(electra).blocks(electra)[-1] for m in part.modules() if isinstance(m, nn.LayerNorm))
+    parts = (m for part in family_of(electra).blocks(electra)[-1] for m in part.named_modules())
+    *_,norm = (m for name,m in parts if isinstance(m, nn.LayerNorm) and 'attention' not in name) # ALBERT names that of its attention last
     return float((norm.weight.abs()*norm.weight.numel()**.5+norm.bias.abs()).max())
 
 # %% ../../nbs/book/46_twin.ipynb #3f32a8ca

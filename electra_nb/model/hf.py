@@ -11,6 +11,7 @@ import json, os, torch
 from contextlib import contextmanager
 from ..core.messages import say_once
 from .families import families, family_named, family_of
+from ..text.tokenizer import row_tokenizer
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
@@ -79,7 +80,7 @@ def save_tower(
 ) -> None:
     "Save a tower for `transformers`, with the permissions of the umask."
     with quiet_hf(): model.save_pretrained(folder, state_dict=folder_state(model))
-    if tok is not None: tok.save_pretrained(folder)
+    if tok is not None: row_tokenizer(tok, hasattr(model.config, 'type_vocab_size')).save_pretrained(folder)
     usual = (Path(folder)/'config.json').stat().st_mode # Python's own files have it, those of safetensors are for the owner alone
     for f in Path(folder).iterdir():
         if f.suffix in ('.json','.safetensors','.txt'): f.chmod(usual)

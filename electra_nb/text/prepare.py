@@ -61,7 +61,8 @@ def coverage_report(
 # %% ../../nbs/book/15_prepare.ipynb #edf75b87
 _misfits = { # figure of `coverage_report` -> most that is harmless, what to say of more # chkstyle: ignore
     'unk_share':(.02,'{:.0%} of the tokens are [UNK]: this vocabulary is not for this text. Train one (tokenizer=None) or choose another.'),
-    'never_used':(.005,'{:.0%} of the pieces have capitals and can never occur, as the text is lower-cased: pass lower=False, or another vocabulary.'),
+    'never_used':(.005,'{:.0%} of the pieces have capitals and can never occur, as the text is lower-cased: if they matter, read the vocab.txt '
+        'with lower=False, or write {{"do_lower_case": false}} into a tokenizer_config.json beside it; else take another vocabulary.'),
     'accents_lost':(.005,'{:.1%} of the letters lose their accent or vowel sign. For a language in which these matter, pass strip_accents=False.'),
     'joiners_lost':(.001,"{:.1%} of the letters lose the invisible joiner behind them (U+200C, U+200D), as BERT's tokenizer removes these. Where they "
         'matter, pass a tokenizer that keeps them (a tokenizer.json whose normalizer has clean_text=false).')}

@@ -6,7 +6,7 @@
 __all__ = ['final_sigma', 'special_tokens', 'max_word', 'max_size', 'vocab_kinds', 'max_growth', 'bert_tokenizer', 'check_size',
            'read_vocab', 'normalized', 'wordpiece', 'tiny_tokenizer', 'sample_texts', 'even_sample', 'VocabConfig',
            'trains', 'train_tokenizer', 'special_ids', 'text_backend', 'line_encoder', 'tokenizer_fingerprint',
-           'load_tokenizer', 'check_tokenizer']
+           'row_tokenizer', 'load_tokenizer', 'check_tokenizer']
 
 # %% ../../nbs/book/13_tokenizer.ipynb #26de8ea0
 import json, numpy as np, re, sys, warnings
@@ -291,6 +291,32 @@ def tokenizer_fingerprint(
     "Changes whenever the tokenizer might give other ids."
     special = [f'{k}={v}' for k,v in sorted(tok.special_tokens_map.items())]
     return hash_texts([tok.backend_tokenizer.to_str(), *special])
+
+# %% ../../nbs/book/13_tokenizer.ipynb #f9a5aef1
+def _makes_rows(tok, types):
+    "Whether a pair of texts gets the ids, and if asked for the token types, that it has in a row."
+    def encode(*texts, **kwargs):
+        found = tok.backend_tokenizer.encode(*texts, **kwargs) # perhaps padded
+        return [(i, t*types) for i,t,real in zip(found.ids, found.type_ids, found.attention_mask) if real]
+    a,b = ([i for i,_ in encode(t, add_special_tokens=False)] for t in 'ab')
+    row = [(i, 0) for i in (tok.cls_token_id,*a,tok.sep_token_id)]+[(i, int(types)) for i in (*b,tok.sep_token_id)]
+    return encode('a', 'b')==row and (not types or 'token_type_ids' in tok.model_input_names)
+
+def row_tokenizer(
+    tok:PreTrainedTokenizerFast,
+    types:bool=True, # the model reads token types
+) -> PreTrainedTokenizerFast: # the same, or a copy
+    "A tokenizer that puts `[CLS]` and `[SEP]` around texts as they are in rows."
+    if _makes_rows(tok, types): return tok
+    backend,(cls,sep) = Tokenizer.from_str(tok.backend_tokenizer.to_str()),(tok.cls_token,tok.sep_token)
+    rows = processors.TemplateProcessing(single=f'{cls} $A {sep}', pair=f'{cls} $A {sep} $B:1 {sep}:1',
+        special_tokens=[(cls,tok.cls_token_id),(sep,tok.sep_token_id)])
+    old = json.loads(backend.to_str())['post_processor'] or {}
+    offsets = {k:old[k] for k in ('add_prefix_space','trim_offsets') if k in old}
+    backend.post_processor = processors.Sequence([processors.ByteLevel(**offsets),rows]) if offsets else rows
+    inputs = ['input_ids','token_type_ids','attention_mask']
+    return PreTrainedTokenizerFast(tokenizer_object=backend, model_input_names=inputs, model_max_length=tok.model_max_length,
+        padding_side=tok.padding_side, **tok.special_tokens_map)
 
 # %% ../../nbs/book/13_tokenizer.ipynb #f1b5a6ff
 def _put_in(parts):

@@ -46,7 +46,7 @@ import json, sys, numpy as np, torch
 from transformers import AutoModel
 asked,found = json.load(sys.stdin),[]
 for folder in asked['folders']:
-    model = AutoModel.from_pretrained(folder, local_files_only=True).eval()
+    model = AutoModel.from_pretrained(folder, local_files_only=True, dtype=torch.float32).eval()
     with torch.no_grad(): found.append(model(torch.tensor(asked['ids'])%model.config.vocab_size).last_hidden_state.numpy())
 assert 'electra_nb' not in sys.modules
 np.savez(asked['out'], *found)
@@ -60,7 +60,7 @@ def plain_gap(
     for folder in folders:
         cfg = read_config(folder)
         with quiet_hf(), torch.no_grad():
-            model = family_of(cfg).encoder.from_pretrained(folder, local_files_only=True).eval()
+            model = family_of(cfg).encoder.from_pretrained(folder, local_files_only=True, dtype=torch.float32).eval()
             want.append(model(ids%cfg.vocab_size).last_hidden_state.numpy())
     with tempfile.TemporaryDirectory() as tmp:
         asked = dict(folders=[str(Path(f).resolve()) for f in folders], ids=ids.tolist(), out=f'{tmp}/numbers.npz')
@@ -98,7 +98,9 @@ def to_hub(
         for p in sent:
             (Path(tmp)/p).parent.mkdir(parents=True, exist_ok=True)
             (Path(tmp)/p).write_bytes(hub_card(folder/p, repo).encode() if p.name=='README.md' else (folder/p).read_bytes())
-        gap = plain_gap([c.parent for c in Path(tmp).rglob('config.json')])
+        models = [c.parent for c in Path(tmp).rglob('config.json') if (c.parent/'model.safetensors').is_file()]
+        if not models: raise ValueError(f"{folder} has no model.safetensors, the only file of weights that is sent: pass the run or the folder that it was made from")
+        gap = plain_gap(models)
         if gap>1e-5: raise RuntimeError(f"transformers alone computes other numbers (off by {gap:.2g}): nothing was sent")
         if dry_run: return HubFolder(repo, sent, left, gap, '')
         api = HfApi()

@@ -42,8 +42,9 @@ def folder_use(
 ) -> str: # key of `Family.heads`, or 'encoder'
     "What the head of a folder is for."
     if (folder/'task.json').is_file(): return saved_task(folder)[1].kind
-    found = folder_heads(str(folder))
-    return found[0] if found else 'encoder'
+    if found := folder_heads(str(folder)): return found[0]
+    declared,family = config_values(folder).get('architectures'),family_of(read_config(folder))
+    return next((use for use in ('classify','tag','answer') if declared==[family.heads[use].__name__]), 'encoder')
 
 # %% ../../../nbs/lab/export/01_onnx.ipynb #14200cb9
 def trained_len(
@@ -70,7 +71,7 @@ def open_model(
             "head: fine-tune with tag_head='linear', pair_head='together', text_head='plain' or head='plain' to get a model that can leave") from None
     use,cfg = folder_use(folder),read_config(folder)
     family = family_of(cfg)
-    with quiet_hf(): model = family.heads.get(use, family.encoder).from_pretrained(folder, local_files_only=True, use_safetensors=True)
+    with quiet_hf(): model = family.heads.get(use, family.encoder).from_pretrained(folder, local_files_only=True, use_safetensors=True, dtype=torch.float32)
     return Opened(model.eval(), load_tokenizer(folder), use, fields.get(use, ('logits',)), min(trained_len(folder), cfg.max_position_embeddings))
 
 # %% ../../../nbs/lab/export/01_onnx.ipynb #995456cf
@@ -245,10 +246,10 @@ def to_onnx(
 ) -> OnnxFolder:
     "Write `onnx/model.onnx`, `onnx/model_int8.onnx` and the tokenizer, and compare the numbers."
     needs('onnx','onnxscript','onnxruntime')
-    opened,found = open_model(folder),{}
+    opened,found,folder = open_model(folder),{},Path(folder)
     texts = texts or held_out_texts(folder, opened.tok)
-    if opened.use=='answer' or opened.use=='classify' and isinstance(texts[0], str) and len(saved_task(folder)[1].text)==2:
-        texts = [*zip(texts, texts[1:]+texts[:1])]
+    pairs = opened.use=='answer' or (folder/'task.json').is_file() and len(saved_task(folder)[1].text)==2
+    if pairs and isinstance(texts[0], str): texts = [*zip(texts, texts[1:]+texts[:1])]
     def write(tmp):
         full,small = (tmp/'onnx'/f'{name}.onnx' for name in ('model','model_int8'))
         full.parent.mkdir()

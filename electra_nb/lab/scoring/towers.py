@@ -10,7 +10,7 @@ import math, os, torch
 from collections import namedtuple
 from ...core.files import read_json, verify_folder
 from ...model.families import family_of
-from ...model.hf import load_tower, read_config, untrusted_config
+from ...model.hf import config_values, load_tower, read_config, untrusted_config
 from ...model.towers import ModelConfig
 from ...recipe import Recipe, stored_recipe
 from ...glue.encoders import encoder_config, encoder_tokenizer, find_encoder, run_of
@@ -37,6 +37,13 @@ def _tensor_names(path):
     except (SafetensorError,OSError) as e:
         raise ValueError(f"{path}: the weights cannot be loaded ({str(e).splitlines()[0]}). Fetch or make the file again.") from e
 
+def _is_detector(values, family):
+    "Whether a class that is made for tags, too, is here that of a discriminator."
+    if family.heads['rtd'] is not family.heads['tag']: return True
+    labels = values['id2label'] if isinstance(values.get('id2label'), dict) else {}
+    nameless = len(labels)<3 and all(str(name).startswith('LABEL_') for name in labels.values())
+    return nameless and values.get('architectures')==[family.heads['rtd'].__name__]
+
 def folder_heads(
     where:str, # Hugging Face folder, or a name on the hub
 ) -> list: # keys of `heads`
@@ -44,11 +51,13 @@ def folder_heads(
     folder,known = Path(where),('rtd','mlm')
     if (folder/'head.safetensors').is_file(): return [] # of a fine-tuned model
     if folder.is_dir():
-        names,begin = _tensor_names(folder/'model.safetensors'),family_of(read_config(where)).head_weights
-        return [head for head in known if any(n.startswith(begin[head]) for n in names)]
-    found = PreTrainedConfig.get_config_dict(where)[0]
-    declared,family = found.get('architectures') or [],family_of(untrusted_config(found, where))
-    return [head for head in known if family.heads[head].__name__ in declared]
+        names,family,values = _tensor_names(folder/'model.safetensors'),family_of(read_config(where)),config_values(where)
+        found = [head for head in known if any(n.startswith(family.head_weights[head]) for n in names)]
+    else:
+        values = PreTrainedConfig.get_config_dict(where)[0]
+        family = family_of(untrusted_config(values, where))
+        found = [head for head in known if family.heads[head].__name__ in (values.get('architectures') or [])]
+    return [head for head in found if head!='rtd' or _is_detector(values, family)]
 
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #8db19e59
 def run_recipe(

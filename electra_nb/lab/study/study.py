@@ -133,8 +133,9 @@ def rows_to_predict(
         return _from_table[task.kind](read_table(source), task, as_names(text) or task.text)
     if text is not None: raise ValueError("text= would have no effect: it names columns of a table")
     if not hasattr(source, '__iter__'): raise ValueError(f"texts= is a {type(source).__name__}: pass a text, a list of texts, a table or a file")
-    one = isinstance(source, str) or len(task.text)==2==len(source) and all(isinstance(t, str) for t in source)
-    return [source] if one else list(source)
+    rows = [source] if isinstance(source, str) else list(source)
+    one = len(task.text)==2==len(rows) and all(isinstance(t, str) for t in rows)
+    return [tuple(rows)] if one else rows
 
 # %% ../../../nbs/lab/study/04_study.ipynb #a1b2c305
 def _is_empty(t): return not len(t) if isinstance(t, (tuple,list)) else is_null(t) or isinstance(t, str) and is_blank(t.strip())
@@ -169,6 +170,7 @@ def answer(
     if 'sentence' in found: return found[~found.sentence.isin(empty)].reset_index(drop=True)
     if empty: found.loc[empty] = None
     if len(found)!=len(rows) or {*task.text}&{*found}: return found
+    if paired: rows = [row if isinstance(row, (tuple,list)) and len(row)==2 else (row,None) for row in rows]
     shown = zip(task.text, zip(*rows) if paired else [rows])
     return pd.DataFrame(dict(shown)).join(found)
 

@@ -16,7 +16,7 @@ from ..start.weights import find_towers, modules_of, start_config, start_weights
 from .bundle import checkpoint_prefix, in_file, read_variables, write_variables
 from ...model.families import electra_config, families
 from ...model.hf import load_tower
-from ...text.tokenizer import load_tokenizer
+from ...text.tokenizer import load_tokenizer, row_tokenizer
 from pathlib import Path
 from safetensors.torch import save_file
 
@@ -91,6 +91,9 @@ def to_tf1(
         why = _cut_otherwise(tok)
         if why: logger.warning(f"to_tf1: {why}, so the original code cuts text into other pieces by vocab.txt: prepare its text with "
             f"{prefix.with_name('tokenizer.json')}")
+        elif not (normal := tok.backend_tokenizer.normalizer) or normal.normalize_str('É')!='e':
+            logger.warning("to_tf1: this vocabulary is for text with its capitals or accents, which the original code takes away unless it is told otherwise: "
+                "build_pretraining_dataset.py --no-lower-case or --no-strip-accents, and do_lower_case false in the hparams")
 
 # %% ../../../nbs/lab/tf1/02_names.ipynb #29b71cb2
 Scopes = namedtuple('Scopes', 'head embeddings encoder') # key of `Family.heads` or None; where its parts are
@@ -197,7 +200,7 @@ def from_tf1(
             t.cfg.architectures = [t.kind.__name__]
             t.cfg.save_pretrained(path/name)
             save_file(t.weights, path/name/'model.safetensors', dict(format='pt'))
-            if tok is not None: tok.save_pretrained(path/name)
+            if tok is not None: row_tokenizer(tok).save_pretrained(path/name)
             load_tower(t.kind, path/name) # refuses what does not fit
     atomic_folder(out, write)
 

@@ -34,13 +34,16 @@ def tower_folders(source:str, n_heads:int=None) -> dict: # as for `verify` -> na
     raise ValueError(f"{source} holds {what_instead(path)}")
 
 # %% ../../../nbs/lab/tf1/04_verify.ipynb #a9b04d63
+def _new_name(k): return k.replace('LayerNorm.gamma', 'LayerNorm.weight').replace('LayerNorm.beta', 'LayerNorm.bias')
+
 def open_tower(folder:Path) -> tuple: # Hugging Face folder -> configuration, weights
     "A tower of any layout, as it is if it belongs to a family, else as `pretrain(start=…)` reads it."
     try:
         known = encoder_kind(folder) in families and config_values(folder).get('type_vocab_size')!=1
         if not known: return start_config(folder)[0],start_weights(folder)
         cfg,path = read_config(folder),weights_file(folder)
-        return cfg,read_bin(path) if path.suffix=='.bin' else read_weights(folder, cfg)
+        weights = read_bin(path) if path.suffix=='.bin' else read_weights(folder, cfg)
+        return cfg,{_new_name(k):v for k,v in weights.items()} if encoder_kind(folder)=='bert' else weights
     except ValueError as e: raise ValueError(str(e).removeprefix('start=')) from None
 
 # %% ../../../nbs/lab/tf1/04_verify.ipynb #5afa61fa
