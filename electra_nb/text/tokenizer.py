@@ -314,7 +314,7 @@ def row_tokenizer(
     old = json.loads(backend.to_str())['post_processor'] or {}
     offsets = {k:old[k] for k in ('add_prefix_space','trim_offsets') if k in old}
     backend.post_processor = processors.Sequence([processors.ByteLevel(**offsets),rows]) if offsets else rows
-    inputs = ['input_ids','token_type_ids','attention_mask']
+    inputs = ['input_ids',*['token_type_ids']*types,'attention_mask']
     return PreTrainedTokenizerFast(tokenizer_object=backend, model_input_names=inputs, model_max_length=tok.model_max_length,
         padding_side=tok.padding_side, **tok.special_tokens_map)
 
