@@ -40,7 +40,7 @@ def run_encoder(
 
 # %% ../../nbs/book/45_encoders.ipynb #aa7e58a2
 def find_encoder(
-    source:str, # run folder, checkpoint, Hugging Face folder, or name on the hub
+    source:str, # run folder, checkpoint, Hugging Face folder, or name on the hub: user/name, or an old one such as bert-base-uncased
 ) -> str: # folder or name for `from_pretrained`
     "Where the encoder lies."
     path = Path(source).expanduser()
@@ -55,7 +55,7 @@ def find_encoder(
             f"made from, {read_json(path/'study.json', ('model',))['model']!r}")
     if path.exists():
         raise ValueError(f"{source} is no model: a run folder (with {inside.name}/) or a Hugging Face folder (with config.json) is needed")
-    if not re.fullmatch(r'[\w-][\w.-]*/[\w.-]+', str(source)) or path.parts[0] in ('runs','models'):
+    if not re.fullmatch(r'[\w-][\w.-]*/[\w.-]+|[a-z\d]+(-[\w.]+)+', str(source)) or path.parts[0] in ('runs','models'):
         raise FileNotFoundError(f"no model {str(source)!r}: it is no folder here, and no name on the hub (user/name)")
     return str(source)
 
