@@ -156,8 +156,7 @@ class ClassifyPairs(Classify):
         return PairModel(encoder, self.n_out, self.task.symmetric and own.swap_pairs, dropout, own.pooling)
     def use(self, folder, own): return predict_lines(folder, self.example) if self.apart(own) else super().use(folder, own)
 
-    def hf_model(self, model):
-        return super().hf_model(model) if isinstance(model, Classifier) else refuse_twin("pair_head='together'")
+    def hf_model(self, model): return super().hf_model(model) if isinstance(model, Classifier) else refuse_twin("pair_head='together'")
     def save(self, model, folder, tok, files):
         if isinstance(model, Classifier): super().save(model, folder, tok, files)
         else: save_head(model, lone_encoder(model, 'pairs', "pair_head='together'"), folder, tok, files)

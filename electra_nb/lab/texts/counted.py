@@ -232,8 +232,7 @@ class ClassifyTexts(ClassifyPairs):
         if self.pair or rival!='tf-idf' or recipe.get('text_head')!='plain': return ''
         return "text_head='wide' begins with tf-idf, and the encoder adds to it; with texts without labels (unlabelled=) tf-idf teaches the encoder"
 
-    def hf_model(self, model):
-        return refuse_twin("text_head='plain'") if isinstance(model, CountedText) else super().hf_model(model)
+    def hf_model(self, model): return refuse_twin("text_head='plain'") if isinstance(model, CountedText) else super().hf_model(model)
     def save(self, model, folder, tok, files):
         if isinstance(model, CountedText): save_head(model, lone_encoder(model, 'texts', "text_head='plain'"), folder, tok, files)
         else: super().save(model, folder, tok, files)
