@@ -111,9 +111,10 @@ def main(a):
             add_line(a.out, row | dict(versions=versions(), commit=commit(), date=str(date.today())))
     if a.write:
         rows = [json.loads(l) for l in a.out.read_text().splitlines()]
+        how = {k:next(r for r in rows if r['steps']).get(k) for k in ('lr','precision','english')}
         rivals = [json.loads(l) for path in sorted(here.glob('*-untouched-0/rivals.jsonl')) for l in path.read_text().splitlines()]
         found = dict(what='all-MiniLM-L6-v2 goes on with Spanish news (experiments/real_weights.py)', commit=commit(), date=str(date.today()),
-            minutes=a.minutes, tests=tests(rows, here), rivals=[{k:r[k] for k in ('task','start','score','seconds')} for r in rivals])
+            minutes=a.minutes, **how, tests=tests(rows, here), rivals=[{k:r[k] for k in ('task','start','score','seconds')} for r in rivals])
         a.write.write_text(json.dumps(found, indent=1)+'\n')
 
 if __name__=='__main__': main(ask.parse_args())
