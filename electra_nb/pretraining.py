@@ -273,7 +273,7 @@ def pretrain(
     size:str='tiny', # recipe: 'tiny', 'hour', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
     corpus:str=None, # file, folder, glob, name, data set, data frame, strings, or several of these (text.corpus); None: built-in
     out:str=None, # run folder; None: a folder in runs/ named after size and recipe
-    tokenizer:str=None, # train 'wordpiece', 'unigram' or 'bpe'; or vocab.txt, tokenizer.json, folder, hub name; None: WordPiece (hub corpora: BERT's)
+    tokenizer:str=None, # train 'wordpiece', 'unigram' or 'bpe'; or vocab.txt, tokenizer.json, folder, hub name; None: WordPiece, or BERT's for 'wikipedia' and the like
     start:str=None, # weights to go on from: a run or checkpoint, an ELECTRA or BERT-like folder, a hub name (lab.start.weights)
     add_words:str=None, # new tokens for the vocabulary of `start`: True, how many, a list, or a file with a word a line (lab.start.new_words)
     as_encoder:bool=False, # take a generator of `start` for the encoder
