@@ -42,7 +42,8 @@ def _never_used(tok):
     "The share of pieces with capitals, if the tokenizer lower-cases its text."
     normalizer = tok.backend_tokenizer.normalizer
     if not normalizer or normalizer.normalize_str('A')!='a': return 0.
-    return sum(t!=t.lower() for t in tok.get_vocab() if t not in tok.all_special_tokens)/len(tok)
+    pieces = tok.get_vocab().keys()-{*tok.all_special_tokens}
+    return sum(t!=t.lower() for t in pieces)/len(tok)
 
 # %% ../../nbs/book/15_prepare.ipynb #905bd3be
 def coverage_report(
