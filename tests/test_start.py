@@ -2,8 +2,9 @@
 import io, json, os, shutil, zipfile, pandas as pd, pytest, torch
 from pathlib import Path
 from electra_nb import finetune, plan, pretrain
+from electra_nb.core.messages import say_once
 from electra_nb.core.tiny import sentences, tiny_text
-from electra_nb.glue.encoders import load_encoder
+from electra_nb.glue.encoders import encoder_config, load_encoder
 from electra_nb.lab.reports.card import model_card
 from electra_nb.lab.reports.run_folder import RunFolder, run_facts
 from electra_nb.lab.start import weights as module
@@ -226,8 +227,8 @@ def test_weights_of_other_types(bert, tmp_path):
         save_file({**weights, **more}, folder/'model.safetensors')
         with pytest.raises(ValueError, match=says): Start(folder)
 
-def test_wrapped_and_nameless(bert, tmp_path):
-    "Weights of a wrapped model are named as they stand in the file; a config.json without model_type is told what to add."
+def test_wrapped_and_nameless(bert, tmp_path, capsys):
+    "Weights of a wrapped model are named as they stand in the file; a config.json without model_type is a BERT's, or is told what to add."
     weights = load_file(bert/'model.safetensors')
     for i,wrap in enumerate(('module.','_orig_mod.')):
         folder = shutil.copytree(bert, tmp_path/str(i))
@@ -237,7 +238,14 @@ def test_wrapped_and_nameless(bert, tmp_path):
     values = json.loads((folder/'config.json').read_text())
     del values['model_type']
     (folder/'config.json').write_text(json.dumps(values))
-    with pytest.raises(ValueError, match='has no model_type: add it'): Start(folder)
+    say_once.cache_clear()
+    start = Start(folder)
+    assert start.cfg.to_dict()==Start(bert).cfg.to_dict() and 'names no model_type; its settings are those of a BERT' in capsys.readouterr().out
+    assert encoder_config(folder).num_hidden_layers==start.cfg.num_hidden_layers
+    for other in (dict(type_vocab_size=1), dict(architectures=['RobertaModel']), dict(embedding_size=32), dict(architectures=3, type_vocab_size=1)):
+        (folder/'config.json').write_text(json.dumps({**values, **other}))
+        for call in (Start,verify):
+            with pytest.raises(ValueError, match='has no model_type: add it'): call(folder)
 
 def test_tables_of_odd_shapes(bert, tmp_path):
     "A table without rows, or without columns, is named."

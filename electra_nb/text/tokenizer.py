@@ -19,6 +19,7 @@ from .corpus import bounded
 from .lines import read_lines
 from fastcore.basics import chunked
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
@@ -247,25 +248,27 @@ def _parts(normalizer):
     if not normalizer: return []
     return [p for n in normalizer['normalizers'] for p in _parts(n)] if normalizer['type']=='Sequence' else [normalizer]
 
-def _easy_change(backend):
-    "What the normalizer does to an easy line: `str.lower` or `str`; None if that is not certain."
+def _parts_at_blanks(backend):
+    "Whether the ids of a line are certainly those of its words, parted at blanks."
     rules,sigma = json.loads(backend.to_str()),json.loads(final_sigma.__getstate__())
-    parts = [p for p in _parts(rules['normalizer']) if p!=sigma]
-    if [p['type'] for p in parts]!=['BertNormalizer'] or not all(t['special'] for t in rules['added_tokens']): return
-    return str.lower if parts[0]['lowercase'] else str
+    bert = [p['type'] for p in _parts(rules['normalizer']) if p!=sigma]==['BertNormalizer']
+    return bert and rules['pre_tokenizer']==dict(type='BertPreTokenizer') and all(t['special'] for t in rules['added_tokens'])
 
 # %% ../../nbs/book/13_tokenizer.ipynb #57a7d5c3
-def _line_tokenizer(backend):
-    "A function from lines to lists of ids."
-    change,bare = _easy_change(backend),Tokenizer.from_str(backend.to_str())
-    bare.encode_special_tokens,bare.normalizer = True,normalizers.Sequence([])
-    def encode(t, lines): return t.encode_batch_fast(lines, add_special_tokens=False)
-    def tokenize(lines):
-        easy = [bool(change and _easy(l)) for l in lines]
-        quick = iter(encode(bare, [change(l) for l,e in zip(lines, easy) if e]))
-        slow = iter(encode(backend, [l for l,e in zip(lines, easy) if not e]))
-        return [next(quick if e else slow).ids for e in easy]
-    return tokenize
+@lru_cache(maxsize=1)
+def _line_tokenizer(backend, table_chars=2**21):
+    "A function from lines to lists of ids, which keeps those of words of about `table_chars` characters."
+    def encode(texts): return [e.ids for e in backend.encode_batch_fast(texts, add_special_tokens=False)]
+    table,n = {},0
+    def by_words(lines):
+        nonlocal table,n
+        if n>table_chars: table,n = {},0
+        words,ids = [l.split(' ') for l in lines],table
+        new = [w for w in set(chain.from_iterable(words)) if w not in ids]
+        ids.update(zip(new, encode(new)))
+        n += sum(map(len, new))
+        return [[*chain.from_iterable(map(ids.__getitem__, line))] for line in words]
+    return by_words if _parts_at_blanks(backend) else encode
 
 # %% ../../nbs/book/13_tokenizer.ipynb #42fc3495
 def line_encoder(
@@ -356,19 +359,6 @@ def _tokenizer_json(path):
         "pass the folder with its tokenizer_config.json")
     return PreTrainedTokenizerFast(tokenizer_object=backend, **{f'{t[1:-1].lower()}_token':t for t in special_tokens})
 
-# %% ../../nbs/book/13_tokenizer.ipynb #bd03a30c
-_tokenizer_files = ('tokenizer.json','tokenizer_config.json','vocab.txt','vocab.json','added_tokens.json','special_tokens_map.json')
-
-def _tokenizer_folder(path):
-    for f in path.iterdir():
-        if f.name in _tokenizer_files: check_size(f)
-    try:
-        if (path/'tokenizer.json').is_file(): _check_json(path/'tokenizer.json')
-        return AutoTokenizer.from_pretrained(str(path), trust_remote_code=False, local_files_only=True)
-    except Exception as e:
-        why = ' '.join(str(e).split())[:200]
-        raise ValueError(f"no tokenizer in {path} ({type(e).__name__}: {why}). Code is not run: pass tokenizer.json or vocab.txt") from None
-
 # %% ../../nbs/book/13_tokenizer.ipynb #19708993
 def _vocab_txt(path, lower, strip_accents):
     beside,asked = path.with_name('tokenizer_config.json'),dict(do_lower_case=lower)
@@ -380,6 +370,20 @@ def _vocab_txt(path, lower, strip_accents):
         warnings.warn(f"{path.name} is read with {k.removeprefix('do_').removesuffix('_case')}={v}, but the tokenizer_config.json beside it says "
             f"{k}={settings[k]}: pass {k.removeprefix('do_').removesuffix('_case')}={settings[k]}, or the folder, which is read as it says", stacklevel=3)
     return bert_tokenizer(read_vocab(path), lower, strip_accents)
+
+# %% ../../nbs/book/13_tokenizer.ipynb #bd03a30c
+_tokenizer_files = ('tokenizer.json','tokenizer_config.json','vocab.txt','vocab.json','added_tokens.json','special_tokens_map.json')
+
+def _tokenizer_folder(path):
+    there = {f.name:f for f in path.iterdir() if f.name in _tokenizer_files}
+    for f in there.values(): check_size(f)
+    try:
+        if 'tokenizer.json' in there: _check_json(there['tokenizer.json'])
+        return AutoTokenizer.from_pretrained(str(path), trust_remote_code=False, local_files_only=True)
+    except Exception as e:
+        if [*there]==['vocab.txt']: return _vocab_txt(there['vocab.txt'], True, None)
+        why = ' '.join(str(e).split())[:200]
+        raise ValueError(f"no tokenizer in {path} ({type(e).__name__}: {why}). Code is not run: pass tokenizer.json or vocab.txt") from None
 
 # %% ../../nbs/book/13_tokenizer.ipynb #864baf2f
 def load_tokenizer(

@@ -149,7 +149,7 @@ def start_config(
 ) -> tuple: # configuration of the family that its weights become, `EncoderLayout`
     "The shape of an encoder."
     values,source,kind = config_values(folder),str(folder),encoder_kind(folder)
-    if kind=='None': raise ValueError(f"start={source!r}: its config.json has no model_type: add it, such as \"model_type\": \"bert\"")
+    if kind=='None': raise ValueError(f"start={source!r}: its config.json has no model_type: add it in a copy of the folder, such as \"model_type\": \"bert\"")
     if kind not in layouts: raise ValueError(f"start={source!r}: a model of type {kind[:40]!r} cannot go on with replaced-token detection: "
         f"choose an encoder of type {', '.join(layouts)}")
     layout = kept_layouts[family] if family and kind=='bert' else layouts[kind]

@@ -134,7 +134,7 @@ def read_words(
     if isinstance(add_words, str) and add_words.isdecimal(): add_words = int(add_words) # from the command line
     if isinstance(add_words, (str,Path)):
         path = Path(add_words).expanduser()
-        if not path.is_file(): raise FileNotFoundError(f"add_words={str(add_words)!r:.60}: no such file of words; or pass a list, or True")
+        if not path.is_file(): raise FileNotFoundError(f"add_words={str(add_words)!r:.60}: no such file, with a word in each line; or pass True, a number, or in Python a list")
         add_words = [l.strip() for l in read_lines(path) if l.strip()]
         if not add_words: raise ValueError(f"add_words={path.name!r:.60}: the file has no word: write one in each line")
     if isinstance(add_words, (list,tuple)) and add_words or isinstance(add_words, int) and add_words>0: return add_words
