@@ -1803,6 +1803,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                                     'electra_nb/lab/reports/text_facts.py'),
                                                    'electra_nb.lab.reports.text_facts.share_of_letters': ( 'lab/reports/text_facts.html#share_of_letters',
                                                                                                            'electra_nb/lab/reports/text_facts.py'),
+                                                   'electra_nb.lab.reports.text_facts.share_repeated': ( 'lab/reports/text_facts.html#share_repeated',
+                                                                                                         'electra_nb/lab/reports/text_facts.py'),
                                                    'electra_nb.lab.reports.text_facts.span_hashes': ( 'lab/reports/text_facts.html#span_hashes',
                                                                                                       'electra_nb/lab/reports/text_facts.py')},
             'electra_nb.lab.reports.tracking': { 'electra_nb.lab.reports.tracking.Track': ( 'lab/reports/tracking.html#track',

@@ -19,7 +19,7 @@ def count_neighbours(
     window:int=2, # largest distance of neighbours, in tokens
 ) -> sparse.csr_matrix: # (vocab_size, vocab_size) how often each pair of ids was found near each other, in both orders
     "Count which tokens stand near each other."
-    ids,ends = ids.astype(np.int64),np.isin(ids, special)
+    ids,ends = ids.astype(np.int64),np.isin(np.arange(vocab_size), special)[ids]
     text,counts = ends.cumsum(),sparse.csr_matrix((vocab_size,vocab_size))
     for k in range(1, window+1):
         near = (text[k:]==text[:-k]) & ~ends[:-k]

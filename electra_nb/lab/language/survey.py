@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from ...commands import Command
 from ..planning.plan import InWords
-from ..reports.text_facts import share_of_letters, span_hashes
+from ..reports.text_facts import share_of_letters, share_repeated, span_hashes
 from ...recipe import make_recipe
 from ...text.corpus import cut, get_corpus
 from ...text.prepare import coverage_report
@@ -109,7 +109,7 @@ def _document_facts(docs, n_bytes):
     seen,spans = sum(map(len, docs)),span_hashes([np.frombuffer(d.encode('utf-32-le'), np.uint32) for d in docs], 80)
     characters = max(seen, round(seen*(n_bytes or 0)/sum(len(d.encode()) for d in docs)))
     return dict(seen=seen, characters=characters, documents=len(docs), median=np.median([*map(len, docs)]).item(),
-        equal=1-len(set(docs))/len(docs), repeated=1-len(np.unique(spans))/max(1, len(spans)))
+        equal=1-len(set(docs))/len(docs), repeated=share_repeated(np.sort(spans)))
 
 # %% ../../../nbs/lab/language/03_survey.ipynb #e21573ab
 @dataclass(frozen=True, repr=False)

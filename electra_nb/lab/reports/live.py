@@ -14,7 +14,6 @@ from ...training.log import read_log
 from ...training.progress import orders
 from fastai.callback.core import Callback
 from fastcore.imports import IN_NOTEBOOK
-from IPython.display import HTML, display
 from pathlib import Path
 
 # %% ../../../nbs/lab/reports/09_live.ipynb #cec79237
@@ -47,6 +46,7 @@ class LiveView(Callback):
         "Bring the view up to date, in a notebook where progress bars are drawn."
         page = live_page(self.home) if IN_NOTEBOOK and not quiet() else ''
         if not page: return
+        from IPython.display import HTML, display # half a second where it is not needed
         if self.place is None: self.place = display(HTML(page), display_id=True)
         else: self.place.update(HTML(page))
     after_epoch = show
