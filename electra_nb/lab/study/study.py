@@ -32,7 +32,7 @@ from dataclasses import replace
 from ...text.corpus import refuse_form
 from ...text.lines import are_tagged, even_cells, first_lines, is_blank, read_lines, running_lines
 from ...text.reading import check_text_file, file_kind, is_null
-from ...training.device import pick_device
+from ...training.device import pick_device, plain_torch
 from fastai.basics import Learner
 from fastai.torch_core import nested_reorder, to_concat, to_cpu
 from fastcore.basics import patch
@@ -49,6 +49,7 @@ def saved_task(
     return about['name'],task,settings_from(kind_of(task), {**about.get('recipe', {}), 'max_len':about['max_len']})
 
 # %% ../../../nbs/lab/study/04_study.ipynb #e8093472
+@plain_torch()
 @torch.inference_mode()
 def predict_rows(
     folder:Path, # of a saved model
