@@ -325,7 +325,7 @@ def test_signal_sent_twice(runs):
     "A terminal that closes sends SIGHUP more than once, with others: the step is finished and saved all the same."
     heed = "import signal\nfor s in (signal.SIGTERM,signal.SIGHUP): signal.signal(s, signal.SIG_DFL)\n"
     p = runs.start('copies', heed+slow(.2))
-    wait_for(lambda: (runs.tmp/'copies'/'log.jsonl').exists())
+    wait_for(lambda: (runs.tmp/'copies'/'log.jsonl').exists() and (runs.tmp/'copies'/'log.jsonl').stat().st_size)
     for s in (signal.SIGHUP,signal.SIGTERM):
         p.send_signal(s)
         time.sleep(.01)

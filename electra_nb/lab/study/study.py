@@ -243,7 +243,7 @@ def models(self:Study,
     start:str=None, # 'pretrained' or 'random'; None: 'random' if all runs begin so
 ) -> list: # folders, highest dev score first
     "The saved models."
-    found = [(read_json(p),p.parent) for p in sorted((self.out/'models').glob('[!.]*/task.json'))]
+    found = [(read_json(p, ('name','start','score')),p.parent) for p in sorted((self.out/'models').glob('[!.]*/task.json'))]
     names = list(dict.fromkeys(about['name'] for about,_ in found))
     if task is None and len(self.data)==1: task = next(iter(self.data))
     if task is None and len(names)>1: raise ValueError(f"this study has several tasks: name one of {', '.join(names)}")
