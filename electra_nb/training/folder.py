@@ -117,6 +117,7 @@ def refuse_other(
     diff = differences({k:v for k,v in there.items() if k in identity}, identity)
     if diff: raise ValueError(f"{out} holds a run of another recipe; pass another out=. Differences:\n  "+'\n  '.join(diff))
 
+# %% ../../nbs/book/38_folder.ipynb #27ead338
 def open_run_folder(
     out:Path, # run folder
     identity:dict, # from `run_identity`
