@@ -31,7 +31,7 @@ from .lab.own_data.builtin import builtin_data
 from .glue.learner import FinetuneConfig, check_settings, finetune_config, flat_settings, setting_names
 from .lab.kinds import kinds, known_tasks
 from .text.tokenizer import tokenizer_fingerprint
-from .training.device import pick_device, bf16_hint
+from .training.device import pick_device, bf16_hint, undisturbed
 from .training.folder import folder_name
 from .training.optim import OptimConfig
 from pathlib import Path
@@ -145,6 +145,7 @@ def _study_folder(identity, own=()): # `TaskData` of your own
 
 # %% ../nbs/calls/02_finetuning.ipynb #459f5a57
 @with_options(_docs)
+@undisturbed()
 def finetune(
     model:str='last', # run folder, checkpoint, Hugging Face folder or hub name; 'last': the newest run in runs/; None: a random start
     tasks:str=None, # such as 'cola rte', 'glue' (all), 'chunk', 'ner', 'pos', 'squad'; 'qqp:train=FILE'; None: data= or built-in

@@ -21,7 +21,7 @@ from .text.corpus import Corpus, get_corpus
 from .text.prepare import check_vocab_options, prepare
 from .text.tokenizer import special_ids
 from .training.checkpoints import checkpoint_state, newest_checkpoint
-from .training.device import bf16_hint, local_threads, pick_device, rank_and_world_size
+from .training.device import bf16_hint, local_threads, pick_device, rank_and_world_size, undisturbed
 from .training.folder import check_out, default_out, note_end, open_run_folder, refuse_other, run_identity
 from .training.loop import describe_model, engines, pretrain_learner, train, watchers
 from fastai.callback.core import Callback
@@ -269,6 +269,7 @@ def end_run(
 
 # %% ../nbs/book/40_pretraining.ipynb #e3d352f9
 @list_options
+@undisturbed()
 def pretrain(
     size:str='tiny', # recipe: 'tiny', 'hour', 'small', 'base', 'large', 'small_pp', or the recipe.json of a run
     corpus:str=None, # file, folder, glob, name, data set, data frame, strings, or several of these (text.corpus); None: built-in

@@ -18,6 +18,7 @@ from .lab.scoring.words import Choice, Scores, score_texts
 from fastcore.basics import chunked
 from itertools import chain, islice
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from tqdm import tqdm
 
 # %% ../nbs/calls/03_scoring.ipynb #c2633754
@@ -63,6 +64,7 @@ def check_file(
     if path.exists() and not path.is_file(): # a device would be replaced by a file
         raise ValueError(f"out={str(out)!r} is {'a folder' if path.is_dir() else 'no ordinary file'}: name a file, or leave out= away")
     if not path.parent.is_dir(): raise FileNotFoundError(f"out={str(out)!r}: there is no folder {path.parent}")
+    with explain_oserror(path), NamedTemporaryFile(dir=path.parent, prefix=f'.{path.name}.'): pass
 
 # %% ../nbs/calls/03_scoring.ipynb #0bf22d2b
 def write_lines(

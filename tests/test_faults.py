@@ -1,10 +1,13 @@
 "Faults made on purpose, in real processes: after each, the same call goes on and ends bit-equal to a run that nothing happened to."
 import json, os, random, resource, shutil, signal, subprocess, time, warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from electra_nb import finetune, pretrain
 from electra_nb.core.files import WriteError
 from electra_nb.lab.study.folder import append_line, read_ledger
+from electra_nb.training.device import undisturbed
 from forked import Program
 from quick import rest
 from test_process import env, run_fresh, text, timeless, weights
@@ -312,11 +315,33 @@ cbs = [Stuck()]
     wait_for(lambda: (runs.tmp/'twice'/'log.jsonl').exists() and '"step": 6' in (runs.tmp/'twice'/'log.jsonl').read_text())
     time.sleep(.3)
     p.send_signal(signal.SIGINT)
-    time.sleep(.3)
+    time.sleep(1)
     p.send_signal(signal.SIGINT)
     assert runs.end(p)[0]==130
     assert runs('twice')[0]==0
     same(runs, 'twice')
+
+def test_signal_sent_twice(runs):
+    "A terminal that closes sends SIGHUP more than once, with others: the step is finished and saved all the same."
+    heed = "import signal\nfor s in (signal.SIGTERM,signal.SIGHUP): signal.signal(s, signal.SIG_DFL)\n"
+    p = runs.start('copies', heed+slow(.2))
+    wait_for(lambda: (runs.tmp/'copies'/'log.jsonl').exists() and (runs.tmp/'copies'/'log.jsonl').stat().st_size)
+    for s in (signal.SIGHUP,signal.SIGTERM):
+        p.send_signal(s)
+        time.sleep(.01)
+    rc,said = runs.end(p)
+    assert rc in (128+signal.SIGHUP,128+signal.SIGTERM) and 'and saved. The same call goes on' in said and 'race condition' not in said, (rc, said)
+    assert runs('copies')[0]==0
+    same(runs, 'copies')
+
+@pytest.mark.parametrize('wrong', rest([dict(recipe=[]),dict(versions='x'),dict(start=5)], dict(recipe=[])))
+def test_recipe_of_another_form(runs, wrong):
+    "A recipe.json whose parts were changed to something else is named."
+    shutil.copytree(runs.tmp/'whole', runs.tmp/'formless', dirs_exist_ok=True)
+    path = runs.tmp/'formless'/'recipe.json'
+    path.write_text(json.dumps({**json.loads(path.read_text()), **wrong}))
+    rc,said = runs('formless')
+    assert rc==1 and 'formless/recipe.json cannot be read: recipe, versions or start is no object. Put the file back' in said, said
 
 def test_finished_is_left_alone(runs):
     "The same call on a finished run changes nothing, not even a card that was edited; what is damaged is written again, also after a crash in the middle of that."
@@ -392,3 +417,47 @@ def test_other_encoding(tmp_path):
     rc,_,err = run_fresh(tmp_path, broken, LC_ALL='C', PYTHONUTF8='0', PYTHONCOERCECLOCALE='0')
     assert rc==1 and 'is kept in bad_batch/' in err, err
     assert 'видит' in (tmp_path/'run'/'bad_batch'/'about.json').read_text(encoding='utf-8')
+
+settings = """
+import random, numpy as np, torch
+torch.set_default_dtype(torch.float64)
+torch.set_default_device('meta')
+torch.set_grad_enabled(False)
+torch.autocast('cpu', torch.bfloat16).__enter__()
+def state(): return [torch.get_default_dtype(), torch.get_default_device(), torch.is_grad_enabled(), torch.is_autocast_enabled('cpu'),
+    random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()]
+before = state()
+import atexit
+atexit.register(lambda: print('as before:', state()==before, flush=True))
+"""
+
+def test_settings_of_the_caller(runs):
+    "What a program has set for all of PyTorch changes nothing in a run, and is there afterwards; so are the states of the random generators."
+    rc,said = runs('settings', settings)
+    assert rc==0 and 'as before: True' in said, said
+    same(runs, 'settings')
+
+def test_two_threads(runs):
+    "A second thread, which would draw from the same random generators, is refused; a training within a training is not."
+    with undisturbed(), undisturbed(), ThreadPoolExecutor(1) as pool:
+        for f in (pretrain,finetune):
+            with pytest.raises(RuntimeError, match='another thread of this process is training'): pool.submit(f, out=str(runs.tmp/'thread')).result()
+    assert not (runs.tmp/'thread').exists()
+
+gone = """
+from fastai.callback.core import Callback
+class Gone(Callback):
+    def after_step(self):
+        if self.learn.steps.done==AT: os.rename('NAME', 'elsewhere')
+cbs = [Gone()]
+"""
+
+@pytest.mark.parametrize('at', [11,13]) # a line of the log comes next, or a checkpoint
+def test_folder_is_moved(runs, at):
+    "A run whose folder is moved meanwhile stops and says so; moved back, it goes on."
+    name = f'moved{at}'
+    rc,said = runs(name, gone.replace('AT', str(at)).replace('NAME', name))
+    assert rc==1 and 'is not there any more' in said and not (runs.tmp/name).exists(), said
+    (runs.tmp/'elsewhere').rename(runs.tmp/name)
+    assert runs(name)[0]==0
+    same(runs, name)

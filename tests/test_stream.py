@@ -1,5 +1,5 @@
 "A text that is trained on while it is read, and one that is packed by several processes: the same rows, whatever happened on the way."
-import json
+import json, shutil
 
 import pandas as pd, pytest
 from datasets import Dataset, load_dataset
@@ -157,6 +157,19 @@ def test_one_damaged_shard(home, packed):
     assert rc==0, err
     assert files(packed/'shards')==before
     assert [p for p,t in times.items() if p.stat().st_mtime_ns!=t]==[broken]
+
+def test_damaged_tokenizer(home, packed):
+    "The same call writes the tokenizer of a packed text again; one that was written before a crash, for another call, is not taken."
+    name = packed/'tokenizer'/'tokenizer.json'
+    before = files(packed)
+    name.write_bytes(name.read_bytes()[:1000])
+    code = f"{small}\nfrom electra_nb import pack\npack(out='packed', {packing})"
+    assert end(start(home, code, 1))[0]==0
+    assert files(packed)==before
+    shutil.copytree(packed/'tokenizer', home/'begun'/'tokenizer')
+    rc,_,err = end(start(home, code.replace("'packed'", "'begun'").replace("'vocab.txt'", "'bpe'"), 1))
+    assert rc==0, err
+    assert (home/'begun'/'tokenizer'/'tokenizer.json').read_bytes()!=name.read_bytes()
 
 def test_command(home, packed, capsys):
     "The command packs with two processes the bytes that the function packs with one, and another recipe is refused."

@@ -26,7 +26,9 @@ def free_bytes(
 _no_locks = 'its file system has no locks, which keep two runs apart'
 _reasons = {errno.ENOSPC:'the disk is full', errno.EDQUOT:'the quota is used up', errno.EFBIG:'the file would be larger than allowed here',
     errno.EIO:'the disk reports a fault', errno.EROFS:'the file system is read-only', errno.EACCES:'this user may not write there',
-    errno.EPERM:'this user may not write there', errno.ENOTDIR:'part of the path is a file', errno.EEXIST:'a file of that name is there'}
+    errno.EPERM:'this user may not write there', errno.ENOTDIR:'part of the path is a file', errno.EEXIST:'a file of that name is there', errno.EISDIR:'a folder of that name is there',
+    errno.ENOENT:'the folder is not there any more', errno.ENAMETOOLONG:'the name is too long', errno.ELOOP:'a link there leads to itself',
+    errno.EMFILE:'too many files are open (ulimit -n shows how many may be)'}
 _reasons |= dict.fromkeys((errno.ENOLCK,errno.EOPNOTSUPP,errno.ENOSYS,errno.EBADF), _no_locks)
 
 class WriteError(OSError):
@@ -47,7 +49,7 @@ def explain_oserror(
     except WriteError: raise
     except Exception as e:
         n = _errno(e)
-        if n not in _reasons: raise
+        if n not in _reasons or (n==errno.ENOENT and Path(path).parent.is_dir()): raise # a file that is read is missing
         raise WriteError(n, f"{path} could not be written: {_reasons[n]} ({free_bytes(path)/1e6:,.0f} MB are free). "
             "Mend that or choose another place, and start again: what was saved before is complete and will be used.") from e
 

@@ -5,15 +5,17 @@
 # %% auto #0
 __all__ = ['SmoothLoss', 'LossBuffer', 'LossesToHost', 'handlers', 'keep_recorder', 'CachedDispatchLearner', 'cpu_has_bf16',
            'Autocast', 'precision_cbs', 'bf16_hint', 'rank_and_world_size', 'local_batch', 'local_threads',
-           'usual_device', 'pick_device', 'out_of_memory', 'explain_memory', 'smaller_batches']
+           'usual_device', 'pick_device', 'plain_torch', 'undisturbed', 'out_of_memory', 'explain_memory',
+           'smaller_batches']
 
 # %% ../../nbs/book/33_device.ipynb #51de2215
-import os, re, torch
+import os, re, threading, torch
 import torch.distributed as dist
 from array import array
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, ExitStack
 from ..core.messages import logger
+from .checkpoints import fork_rng
 from .progress import orders
 from .steps import TrainConfig
 from fastai.basics import Learner
@@ -261,6 +263,30 @@ def pick_device(
     precision_cbs(precision, torch.device(kind))
     if number: torch.cuda.set_device(int(number))
     return kind
+
+# %% ../../nbs/book/33_device.ipynb #1f8c2f22
+@contextmanager
+def plain_torch():
+    "Compute as if nothing had been set for all of PyTorch."
+    with ExitStack() as stack:
+        stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+        torch.set_default_dtype(torch.float32)
+        for kind in ('cpu','cuda'):
+            if torch.is_autocast_enabled(kind): stack.enter_context(torch.autocast(kind, enabled=False))
+        if torch.get_default_device().type!='cpu': stack.enter_context(torch.device('cpu'))
+        with torch.inference_mode(False), torch.enable_grad(): yield
+
+# %% ../../nbs/book/33_device.ipynb #edd3c6f4
+_training = threading.RLock()
+
+@contextmanager
+def undisturbed():
+    "The same for a training, which leaves the random generators as they were."
+    if not _training.acquire(blocking=False):
+        raise RuntimeError("another thread of this process is training, and draws the same random numbers: wait for it, or train in another process")
+    try:
+        with fork_rng(), plain_torch(): yield
+    finally: _training.release()
 
 # %% ../../nbs/book/33_device.ipynb #243510ef
 _full = 'out of memory','DefaultCPUAllocator','ALLOC_FAILED' # what other errors of a full memory say

@@ -66,7 +66,8 @@ def folder_name(
     "The path of a folder; what cannot be one is refused."
     named = isinstance(out, (str,os.PathLike)) and os.fspath(out).strip()
     parts = Path(out).expanduser().parts if named else ['']
-    if not all(0<len(os.fsencode(p))<256 and '\0' not in p for p in parts):
+    def utf8(p): return p==p.encode(errors='ignore').decode() # the only encoding of names that libraries in Rust know
+    if not all(0<len(os.fsencode(p))<256 and '\0' not in p and utf8(p) for p in parts):
         raise ValueError(f"out={str(out)!r:.60} is no name of a folder: pass one such as 'runs/mine', or None")
     path = Path(out).expanduser()
     file = next((str(p) for p in (path,*path.parents) if p.exists() and not p.is_dir()), None)
@@ -99,6 +100,11 @@ def changes(
     return out+[f'{k}={v} instead of {old}' for k,(old,v) in settings.items() if v!=old]
 
 # %% ../../nbs/book/38_folder.ipynb #cc18fb39
+def _read_recipe(out):
+    there = read_json(out/'recipe.json', ('size','recipe','versions'))
+    if all(isinstance(d, dict) for d in (there['recipe'],there['versions'],there.get('start') or {})): return there
+    raise ValueError(f"{out}/recipe.json cannot be read: recipe, versions or start is no object. Put the file back, or take another folder")
+
 def _nothing_saved(out): return not any(out.glob('checkpoints/*step_*')) and not any(out.glob('*/model.safetensors'))
 
 def refuse_other(
@@ -106,11 +112,12 @@ def refuse_other(
     identity:dict, # from `run_identity`, or the part of it that is known
 ) -> None:
     "Refuse a folder that holds another run."
-    there = read_json(out/'recipe.json', ('size','recipe','versions'))
+    there = _read_recipe(out)
     if _nothing_saved(out): there['recipe']['accumulate'] = identity['recipe'].get('accumulate')
     diff = differences({k:v for k,v in there.items() if k in identity}, identity)
     if diff: raise ValueError(f"{out} holds a run of another recipe; pass another out=. Differences:\n  "+'\n  '.join(diff))
 
+# %% ../../nbs/book/38_folder.ipynb #27ead338
 def open_run_folder(
     out:Path, # run folder
     identity:dict, # from `run_identity`
@@ -121,7 +128,7 @@ def open_run_folder(
     if not path.exists(): return atomic_file(path, begin)
     refuse_other(out, identity)
     if _nothing_saved(out): return atomic_file(path, begin)
-    there = read_json(path, ('size','recipe','versions'))
+    there = _read_recipe(out)
     changed = changes(there, identity['recipe'])
     if changed: logger.info(f"this run was begun otherwise ({', '.join(changed)}): it goes on, but not bit for bit as it would have")
 

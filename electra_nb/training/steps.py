@@ -7,11 +7,11 @@ __all__ = ['TrainConfig', 'eval_interval', 'milestones', 'EvalIntervals', 'n_int
            'RestoreScaler', 'stop_signals']
 
 # %% ../../nbs/book/32_steps.ipynb #d2fc0094
-import math, signal, threading, time
+import errno, math, signal, threading, time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from .checkpoints import checkpoint_bytes, prune_checkpoints, save_checkpoint
-from ..core.files import need_space
+from ..core.files import need_space, WriteError
 from ..text.batches import row_order
 from ..core.settings import Settings
 from .progress import orders
@@ -152,6 +152,8 @@ def save(self:SaveSteps):
     n,log = self.learn.steps.done,self.learn.log_steps.state()
     self.learn.log_steps.check(log['sums'] or [])
     scaler = self.learn.scaler.state_dict() if getattr(self.learn, 'scaler', None) else None
+    if self.saved and not self.home.is_dir():
+        raise WriteError(errno.ENOENT, f"{self.home} is not there any more, so step {n} was not saved: put the folder back, and the same call goes on")
     need_space(self.home, checkpoint_bytes(self.learn.model), f'the checkpoint of step {n}')
     self.learn.log_steps.sync()
     counts = dict(n_updates=n, n_batches=self.learn.steps.batches, n_steps=self.n_steps)
@@ -191,9 +193,13 @@ def stop_signals(
         return
     known = [getattr(signal, s) for s in ('SIGINT','SIGTERM','SIGHUP','SIGUSR1') if hasattr(signal, s)]
     old = {s:signal.getsignal(s) for s in known if signal.getsignal(s) not in (signal.SIG_IGN,None)} # None: of a program in C around Python
+    asked = []
     def ask(number, frame):
-        saver.reason = signal.Signals(number).name
+        if not asked: saver.reason = signal.Signals(number).name
+        asked.append(time.perf_counter())
+        if asked[-1]-asked[0]<.5: return # the first one, or its copy
         for s,h in old.items(): signal.signal(s, h)
+        signal.raise_signal(number)
     for s in old: signal.signal(s, ask)
     try: yield
     finally:

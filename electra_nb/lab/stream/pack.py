@@ -61,17 +61,16 @@ def pack_numbered(
 def _begin(out, name, parts, tokenizer, recipe):
     "The tokenizer, and whether whole documents are held out; the same again when a packing goes on."
     found = Documents(name, lambda: iter(sample_texts(chain.from_iterable(parts), first_chars)), '')
-    known = not verify_folder(out/'tokenizer')
+    path = out/'pack.json'
+    known = path.exists() and not verify_folder(out/'tokenizer')
     tok = load_tokenizer(out/'tokenizer') if known else get_tokenizer(tokenizer, found, recipe.vocab)
     asked = dict(parts=hash_texts(p.fingerprint for p in parts), packing=asdict(recipe.packing), tokenizer=str(tokenizer))
-    if (out/'pack.json').exists():
-        before = read_json(out/'pack.json')
-        if other := [k for k in asked if before.get(k)!=asked[k]]:
-            raise ValueError(f"{out} was begun with other {' and '.join(other)}: pass another folder, or delete this one")
-        return tok,before['whole']
-    whole = whole_documents(found, recipe.packing.valid)
+    before = read_json(path, ('whole',)) if path.exists() else {}
+    if other := [k for k in asked if before and before.get(k)!=asked[k]]:
+        raise ValueError(f"{out} was begun with other {' and '.join(other)}: pass another folder, or delete this one")
+    whole = before['whole'] if before else whole_documents(found, recipe.packing.valid)
     if not known: atomic_folder(out/'tokenizer', tok.save_pretrained)
-    atomic_file(out/'pack.json', json.dumps(dict(asked, whole=whole), indent=1))
+    if not before: atomic_file(path, json.dumps(dict(asked, whole=whole), indent=1))
     return tok,whole
 
 # %% ../../../nbs/lab/stream/04_pack.ipynb #6acf191d

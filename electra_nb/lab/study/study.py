@@ -32,7 +32,7 @@ from dataclasses import replace
 from ...text.corpus import refuse_form
 from ...text.lines import are_tagged, even_cells, first_lines, is_blank, read_lines, running_lines
 from ...text.reading import check_text_file, file_kind, is_null
-from ...training.device import pick_device
+from ...training.device import pick_device, plain_torch
 from fastai.basics import Learner
 from fastai.torch_core import nested_reorder, to_concat, to_cpu
 from fastcore.basics import patch
@@ -49,6 +49,7 @@ def saved_task(
     return about['name'],task,settings_from(kind_of(task), {**about.get('recipe', {}), 'max_len':about['max_len']})
 
 # %% ../../../nbs/lab/study/04_study.ipynb #e8093472
+@plain_torch()
 @torch.inference_mode()
 def predict_rows(
     folder:Path, # of a saved model
@@ -242,7 +243,7 @@ def models(self:Study,
     start:str=None, # 'pretrained' or 'random'; None: 'random' if all runs begin so
 ) -> list: # folders, highest dev score first
     "The saved models."
-    found = [(read_json(p),p.parent) for p in sorted((self.out/'models').glob('[!.]*/task.json'))]
+    found = [(read_json(p, ('name','start','score')),p.parent) for p in sorted((self.out/'models').glob('[!.]*/task.json'))]
     names = list(dict.fromkeys(about['name'] for about,_ in found))
     if task is None and len(self.data)==1: task = next(iter(self.data))
     if task is None and len(names)>1: raise ValueError(f"this study has several tasks: name one of {', '.join(names)}")
