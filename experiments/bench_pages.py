@@ -2,8 +2,8 @@
 
     python bench_pages.py OUT
 
-Their cells run as they stand, with a larger model and the built-in text. OUT/bench_loader.json and
-OUT/bench_scaling.json are written; both pages show them at their end.
+Their cells run as they stand, with a larger model and the built-in text. OUT/bench_tokenizer.json, OUT/bench_loader.json and
+OUT/bench_scaling.json are written; both pages show them at their end. With --tokenizer only the first of them is.
 """
 import argparse, json, time, torch
 from electra_nb.lab.bench.measure import commit, machine
@@ -34,6 +34,7 @@ if __name__=='__main__':
     ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     ask.add_argument('out', type=Path)
     ask.add_argument('--rounds', type=int, default=7)
+    ask.add_argument('--tokenizer', action='store_true', help='measure nothing but the tokenizer')
     a = ask.parse_args()
     torch.set_num_threads(1)
     docs = sample_texts(get_corpus(), 2_000_000)
@@ -42,8 +43,10 @@ if __name__=='__main__':
     def write(name, **found):
         about = dict(date=time.strftime('%Y-%m-%d'), commit=commit(), versions=versions(), machine=machine(), rounds=a.rounds, recipe=recipe.flat())
         atomic_file(a.out/f'bench_{name}.json', json.dumps(dict(about, **found), indent=1))
+    write('tokenizer', tokenizer=run_page('loader', '## Sampler', given)['tokenizer'])
+    if a.tokenizer: raise SystemExit
     page = run_page('loader', '## At full size', dict(given, recipe=make_recipe('small', max_len=128, bs=128)))
-    parts = {k:page[k] for k in ('tokenizer','sampler','dropout')}
+    parts = {k:page[k] for k in ('sampler','dropout')}
     write('loader', loader=page['table'].to_dict('index'), packing=page['packed'], **parts)
     sizes = dict(bs=[4,8,16], max_len=[64,128,256], vocab_size=[7630,15261,30522])
     n = len(docs)

@@ -258,17 +258,18 @@ def _parts_at_blanks(backend):
 @lru_cache(maxsize=1)
 def _line_tokenizer(backend, table_chars=2**21):
     "A function from lines to lists of ids, which keeps those of words of about `table_chars` characters."
-    def encode(texts): return [e.ids for e in backend.encode_batch_fast(texts, add_special_tokens=False)]
+    def encode(texts): return backend.encode_batch_fast(texts, add_special_tokens=False)
+    def whole(lines): return [e.ids for e in encode(lines)]
     table,n = {},0
     def by_words(lines):
         nonlocal table,n
         if n>table_chars: table,n = {},0
-        words,ids = [l.split(' ') for l in lines],table
-        new = [w for w in set(chain.from_iterable(words)) if w not in ids]
-        ids.update(zip(new, encode(new)))
+        ids = table
+        new = [w for w in set(' '.join(lines).split(' ')) if w not in ids]
+        ids.update((w, tuple(e.ids)) for w,e in zip(new, encode(new)))
         n += sum(map(len, new))
-        return [[*chain.from_iterable(map(ids.__getitem__, line))] for line in words]
-    return by_words if _parts_at_blanks(backend) else encode
+        return [[*chain.from_iterable(map(ids.__getitem__, l.split(' ')))] for l in lines]
+    return by_words if _parts_at_blanks(backend) else whole
 
 # %% ../../nbs/book/13_tokenizer.ipynb #42fc3495
 def line_encoder(
