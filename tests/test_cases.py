@@ -182,6 +182,13 @@ def test_lists_beside_texts(name, tmp_path, capsys):
     path = write(tmp_path/'named.jsonl', pd.DataFrame(dict(text=texts, tokens=[t.split() for t in texts], tags=[['x' if w.isalpha() else 'y' for w in t.split()] for t in texts], label=moods)).to_json(orient='records', lines=True))
     assert own_data(path).task.kind=='tag' and own_data(path, text='text', label='label').task.kind=='classify'
 
+def test_joined_tables(tmp_path):
+    "Where tables were joined, the line of names comes again; it is no row."
+    for name,sep in (('a.csv',','),('a.tsv','\t')):
+        path = write(tmp_path/name, table(sep, text=texts, mood=moods)*2)
+        for read in (get_corpus,own_data,read_texts):
+            with pytest.raises(ValueError, match=f'{name}:38: the first line comes again'): list(read(path))
+
 def test_tags_beside_spans(tmp_path):
     "A column of tags that was named is found again where spans lie beside it."
     rows = [dict(text=' '.join(ws), tokens=ws, pos=['x' if w.isalpha() else 'y' for w in ws], spans=spans_of(ws, ts)) for ws,ts in sentences]
@@ -312,7 +319,6 @@ refused = {
         **dict.fromkeys(('outer','inner'), [t for _,ts in sentences for t in ts])),{},'which column holds the tags, outer or inner'),
     'spam.tsv':(''.join(f'{m}\t{t}\n' for t,m in zip(texts, moods)),{},'first line is a row, no line of names'),
     'messages.txt':(''.join(f'{m}\t{t}\n' for t,m in zip(texts, moods)),{},'first line is a row, no line of names'),
-    'twice.csv':(table(text=texts, mood=moods)*2,{},'the first line comes again in row 37'),
     'codes.csv':(table(text=texts, code=['1.10','1.1','2.25','10.5']*9),{},'regression=True'),
     'many.csv':(table(text=texts*4, code=[f'{250+k%24}.{k%3+1}' for k in range(144)]),{},'regression=False'),
     'floats.tsv':(''.join(f'{t}\t{i/7:.2f}\n' for i,t in enumerate(texts)),{},'no line of names'),

@@ -206,6 +206,7 @@ def _table_rows(path, kind):
         for n,(i,cells) in enumerate(records):
             if not n and re.fullmatch('[-: ]{4,}', ''.join(cells)) and all(cells): raise ValueError(f"{path}:{i}: the dashes under the names are no row: delete this line")
             if not any(cells): cells = ['']*len(names)
+            if [c.strip() for c in cells]==names and any(names): raise ValueError(f"{path}:{i}: the first line comes again: delete it here")
             if len(cells)!=len(names):
                 bare = 'Has its first or its last column no name? ' if len(cells)==len(names)+1 else ''
                 raise ValueError(f"{path}:{i}: {len(cells)} cells, but the first line names {len(names)} columns "
