@@ -137,6 +137,8 @@ def spans_of(words, tags):
     starts = [len(' '.join([*words[:i],''])) for i in range(len(words))]
     return [[starts[a],starts[b]+len(words[b]),t] for a,b,t in tag_spans(tags)]
 
+def objects_of(words, tags): return [dict(start=a, end=b, text='-', labels=[t]) for a,b,t in spans_of(words, tags)] # as Label Studio has them
+
 tagged = {
     'ids.csv':table(**dict(zip(('sid','wort','typ'), zip(*long_rows(lambda i,j: i))))),
     'kaggle.csv':table(**dict(zip(('Sentence #','Word','Tag'), zip(*long_rows(lambda i,j: '' if j else f'Sentence: {i}'))))),
@@ -148,6 +150,11 @@ tagged = {
     'doccano.jsonl':'\n'.join(json.dumps(dict(id=i, text=' '.join(ws), label=spans_of(ws, ts))) for i,(ws,ts) in enumerate(sentences)),
     'spacy.jsonl':'\n'.join(json.dumps(dict(text=' '.join(ws), entities=[dict(start_offset=a, end_offset=b, label=t) for a,b,t in spans_of(ws, ts)])) for ws,ts in sentences),
     'spans.csv':table(text=[' '.join(ws) for ws,_ in sentences], spans=[str(spans_of(ws, ts)) for ws,ts in sentences]),
+    'studio.csv':table(id=range(24), text=[' '.join(ws) for ws,_ in sentences], label=[json.dumps(objects_of(ws, ts)) for ws,ts in sentences], annotator=[1]*24),
+    'studio.json':json.dumps([dict(id=i, text=' '.join(ws), label=objects_of(ws, ts), lead_time=1.5) for i,(ws,ts) in enumerate(sentences)]),
+    'prodigy.jsonl':'\n'.join(json.dumps(dict(text=' '.join(ws), tokens=[dict(text=w, id=k) for k,w in enumerate(ws)], spans=[dict(start=a, end=b, label=t) for a,b,t in spans_of(ws, ts)])) for ws,ts in sentences),
+    'relations.jsonl':'\n'.join(json.dumps(dict(text=' '.join(ws), entities=spans_of(ws, ts), relations=[], Comments=['so'])) for ws,ts in sentences),
+    'parsed.csv':table(**{'Sentence #':[f'Sentence: {i}' for i in range(24)], 'Sentence':[' '.join(ws) for ws,_ in sentences], 'POS':[str(['NN']*len(ws)) for ws,_ in sentences], 'Tag':[str(ts) for _,ts in sentences]}),
     'classes.csv':table(text=[' '.join(ws) for ws,_ in sentences], pos=[' '.join('NAME' if t[0]!='O' else 'REST' for t in ts) for _,ts in sentences]),
 }
 
@@ -160,6 +167,43 @@ def test_tagged(name, tmp_path):
     assert (task.task.kind,n_rows(task))==('tag',24)
     assert {' '.join(ws) for rows in task.splits.values() for ws in rows.words}=={' '.join(ws) for ws,_ in sentences}
     assert len(own_rows(path, task.task))==24
+
+beside = {
+    'hashtags':dict(hashtags=[['#sea']]*36, links=[['a'],['b']]*18), 'authors':dict(authors=[['Ann']]*36, keywords=[['sea'],['sea','tar']]*18),
+    'ids':dict(input_ids=[[5,7],[9]]*18, attention_mask=[[1,1],[1]]*18),
+}
+
+@pytest.mark.parametrize('name', beside)
+def test_lists_beside_texts(name, tmp_path, capsys):
+    "Lists that lie beside texts are no words with tags, and are named; text= and label= settle what is meant."
+    path = write(tmp_path/'rows.jsonl', pd.DataFrame(dict(text=texts, **beside[name], label=moods)).to_json(orient='records', lines=True))
+    task = own_data(path)
+    assert (task.task.kind,task.task.text,n_rows(task))==('classify',('text',),36) and f"not used: {', '.join(beside[name])};" in heard(capsys)
+    path = write(tmp_path/'named.jsonl', pd.DataFrame(dict(text=texts, tokens=[t.split() for t in texts], tags=[['x' if w.isalpha() else 'y' for w in t.split()] for t in texts], label=moods)).to_json(orient='records', lines=True))
+    assert own_data(path).task.kind=='tag' and own_data(path, text='text', label='label').task.kind=='classify'
+
+def test_joined_tables(tmp_path):
+    "Where tables were joined, the line of names comes again; it is no row."
+    for name,sep in (('a.csv',','),('a.tsv','\t')):
+        path = write(tmp_path/name, table(sep, text=texts, mood=moods)*2)
+        for read in (get_corpus,own_data,read_texts):
+            with pytest.raises(ValueError, match=f'{name}:38: the first line comes again'): list(read(path))
+
+def test_tags_beside_spans(tmp_path):
+    "A column of tags that was named is found again where spans lie beside it."
+    rows = [dict(text=' '.join(ws), tokens=ws, pos=['x' if w.isalpha() else 'y' for w in ws], spans=spans_of(ws, ts)) for ws,ts in sentences]
+    path = write(tmp_path/'rows.jsonl', '\n'.join(map(json.dumps, rows)))
+    task = own_data(path, text='tokens', label='pos').task
+    assert task.labels==('x','y') and len(own_rows(path, task))==24 and rows_to_predict(path, task)==[ws for ws,_ in sentences]
+
+def test_lines_of_clients(tmp_path):
+    "A line of dashes under the names is no row, and row names without a name are named."
+    for name,sep in (('a.csv',','),('a.tsv','\t')):
+        path = write(tmp_path/name, f'text{sep}mood\n-----{sep}----\n'+''.join(f'{t}{sep}{m}\n' for t,m in both))
+        bare = write(tmp_path/f'r_{name}', f'text{sep}mood\n'+''.join(f'{i}{sep}{t}{sep}{m}\n' for i,(t,m) in enumerate(both)))
+        for read in (get_corpus,own_data,read_texts):
+            with pytest.raises(ValueError, match=f'{name}:2: the dashes under the names are no row'): list(read(path))
+            with pytest.raises(ValueError, match='its first or its last column no name'): list(read(bare))
 
 def test_numbers_in_documents(tmp_path):
     "Sentences are numbered anew in each document."
@@ -266,6 +310,8 @@ refused = {
     'above.csv':('made by me\n'+table(text=texts, mood=moods),{},'delete a title above the names'), 'sheet.xlsx':('PK\3\4',{},'save it as one of these'),
     'comma.tsv':(table(text=texts, mood=moods),{},'Of one column'),
     'title.csv':(table(**{'Ours':texts, '':moods}),{},'Pass text= and label='),
+    'choices.csv':(table(text=texts, mood=['{"choices": ["calm", "big"]}','calm']*18),{},'several labels'),
+    'scored.csv':(table(text=texts, mood=['[{"calm": 1}, {"big": 2}]','calm']*18),{},'several labels'),
     'set.csv':(table(text=texts, mood=["{'calm', 'big'}"]*36),{},'several labels'),
     'torn.csv':(table(text=[' '.join(ws) for ws,_ in sentences], ner=[' '.join(ts[i==5:]) for i,(_,ts) in enumerate(sentences)]),{},"column 'ner' has 4 tags of spans, column 'text' 5 words"),
     'turned.conll':('\n\n'.join('\n'.join(f'{t} {w}' for w,t in zip(*s)) for s in sentences),{},'was taken for the words, holds tags of spans'),
@@ -273,7 +319,6 @@ refused = {
         **dict.fromkeys(('outer','inner'), [t for _,ts in sentences for t in ts])),{},'which column holds the tags, outer or inner'),
     'spam.tsv':(''.join(f'{m}\t{t}\n' for t,m in zip(texts, moods)),{},'first line is a row, no line of names'),
     'messages.txt':(''.join(f'{m}\t{t}\n' for t,m in zip(texts, moods)),{},'first line is a row, no line of names'),
-    'twice.csv':(table(text=texts, mood=moods)*2,{},'the first line comes again in row 37'),
     'codes.csv':(table(text=texts, code=['1.10','1.1','2.25','10.5']*9),{},'regression=True'),
     'many.csv':(table(text=texts*4, code=[f'{250+k%24}.{k%3+1}' for k in range(144)]),{},'regression=False'),
     'floats.tsv':(''.join(f'{t}\t{i/7:.2f}\n' for i,t in enumerate(texts)),{},'no line of names'),
@@ -365,6 +410,8 @@ said = {
     'joiner':(['cal\u200dm','calm','loud']*12,'differ only in capitals'),
     'None':(['None','calm']*18,"the word 'None' is read as a class"),
     'dash':(['-','calm']*18,"the word '-' is read as a class"),
+    'database':(['\\N','calm']*18,"the word '\\\\N' is read as a class"),
+    'excel':(['#NAME?','calm']*18,"the word '#NAME?' is read as a class"),
     'rare':(['calm','loud']*17+['odd','calm'],"label 'odd' has one row, so none is held out"),
 }
 
@@ -445,6 +492,9 @@ no_prose |= {
     'windows.txt':(tab_lines(*both).replace('\n','\r\n'),'without names'), 'semicolon.txt':(tab_lines(*both).replace('\t', ';'),'without names.*csv'), 'bar.txt':(tab_lines(*both).replace('\t', '|'),'without names'),
     'numbers.txt':(''.join(f'{i}\t{t}.\n' for i,t in enumerate(texts*40, 7)),'without names'), 'bars.txt':(tab_lines(*both).replace('\t', ' ||| '),'without names'), 'brown.txt':('The/at boat/nn sank/vbd ./.\n'*3,'joined'),
     'names.txt':(tab_lines(*((f'Olga{i}','fmx'[i%3]) for i in range(30))),'holds a table'),
+    'psql.txt':(' text | mood \n------+------\n'+''.join(f' {t} | {m} \n' for t,m in both),'drawn table'), 'mysql.txt':('+---+---+\n| text | mood |\n+---+---+\n'+''.join(f'| {t} | {m} |\n' for t,m in both),'drawn table'),
+    'pipes.txt':('| text | mood |\n|:---|---|\n'+''.join(f'| {t} | {m} |\n' for t,m in both),'drawn table'), 'r.txt':('"text" "n"\n'+''.join(f'"{i}" "{t}" {i}\n' for i,t in enumerate(texts)),'write.csv'),
+    'film.ass.txt':('[Script Info]\nTitle: x\n\n[Events]\n','subtitles'), 'frames.txt':('{0}{25}Hello|you\n','subtitles'), 'song.txt':('[00:12.50]We sing\n','subtitles'), 'bare.txt':('00:00:01,000 --> 00:00:02,000\nHello\n','subtitles'),
 }
 
 @pytest.mark.parametrize('name', no_prose)
@@ -462,6 +512,8 @@ prose = {
     'said.txt':''.join(f'{t}, he said.\n' for t in texts), 'refrain.txt':'\n'.join(f'{t}, and so\n{t} of May' for t in texts), 'either.txt':'and/or his/her\nkm/h m/s', 'ends.txt':'you and I\nwe go out\nB-12', 'one_label.txt':'It is __label__a there.',
     'code.txt':'get_name set_name\nput_name cut_name\nold_value new_value', 'people_.txt':'Ann BERG\nOle BERG\nEva DAHL\nKim DAHL\nPia DAHL\nBob BERG', 'bullets.txt':'\n'.join(f'*\t{t}' for t in texts),
     'acts.txt':'ACT I\nSCENE I\nThey sing.\n'*5, 'shout.txt':'GO ON\nSTOP IT\nHEAR ME\nGO UP\nSIT BY\nEAT IT NOW', 'chapters.txt':'\n'.join(f'Chapter {i}\t{i*7}' for i in range(1, 30)),
+    'access.txt':'\n'.join(f'1.2.3.{i} - - [12/Mar/2021:10:00:00 +0000] "GET /a HTTP/1.1" 200 {i}' for i in range(30)), 'sail.txt':'\n'.join(f'[10:{i}:07] <ann> {t}' for i,t in enumerate(texts, 10)),
+    'ruled.md':'| a | b |\n|---|---|\n| x | y |', 'said_so.txt':'"Go" he said\n"No" she said\n"Yes" he said', 'heading.txt':'=====\nBoats\n=====\nOne sank.',
     'badge.md':'<div align="center">\n<img src="a.png"/>\n</div>\n\n# A title', 'dash.txt':'- one I\n- two I am', 'sentence.txt':'<s>One.</s>\n<s>Two.</s>',
 }
 

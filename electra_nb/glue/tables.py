@@ -44,8 +44,6 @@ def _is_number(v): return bool(re.fullmatch(r'[+-]?\d*\.?\d+', v))
 def refuse_no_names(columns:dict, name:str) -> None: # of a file with a line of names
     "Refuse a table whose first line is no line of names."
     again = [{i for i,v in enumerate(values) if v==n} for n,values in columns.items() if n]
-    whole = set.intersection(*again) if again else ()
-    if whole: raise ValueError(f"{name}: the first line comes again in row {min(whole)+1}, {', '.join(columns)!r:.80}: delete it")
     named = [n for n in columns if n]
     if {n.strip().lower() for n in columns} & _usual or named==[str(i) for i in range(len(named))]: return
     cell = next((n for n,rows in zip(filter(None, columns), again) if rows or _is_number(n) and all(map(_is_number, filter(None, columns[n])))), None)

@@ -18,7 +18,7 @@ from .texts.counted import ClassifyTexts
 from .questions.answer import Answer
 from .questions.rows import article_paragraphs, has_questions, question_columns
 from .questions.squad import question_hub, question_table, question_tasks, squad1
-from .tags.rows import as_sentences, conll_readers, read_conll
+from .tags.rows import as_sentences, conll_readers, list_columns, read_conll
 from .tags.spans import is_span_tag
 from .tags.tag import Tag
 from .tags.tasks import own_tag_task, tag_hub_table, tag_rows, tag_table, tag_tasks
@@ -67,7 +67,9 @@ def tagged_table(
 ) -> Table: # a row a sentence; None: it has no words with tags
     "The sentences of a table."
     names = as_names(text)
-    return as_sentences(table, names[0] if len(names)==1 else None, None if label is None else str(label))
+    found = as_sentences(table, names[0] if len(names)==1 else None, None if label is None else str(label))
+    others = [] if found is None else [k for k in list_columns(found) if found.columns[k] is table.columns[k]] # beside spans, such as the places of words
+    return found and replace(found, columns={**found.columns, **{k:[*map(str, found.columns[k])] for k in others}})
 
 Tag.layout = Layout('.txt', tag_table, tag_hub_table)
 Tag.tasks = tag_tasks

@@ -160,7 +160,7 @@ def are_tagged(
     spans = outside and all(re.fullmatch('(?i)[O0]|out|other|[BIESLU]([-—_].+)?|.+[-_][BIESLU]', t) for t in tags)
     few = 11<len(rows)>=2*len(tags) and len({*map(len, rows)})==1 and any(map(str.isupper, tags))
     classes = few and all(t.isupper() or not t[0].isalnum() for t in tags)
-    return bool(spans or classes) or tags<={*known} or all(len(c)==10 and c[0][:1].isdigit() for c in rows)
+    return bool(spans or classes) or tags<={*known} or all(len(c)==10 and re.fullmatch(r'\d+([-.]\d+)?', c[0]) for c in rows)
 
 # %% ../../nbs/book/09_lines.ipynb #0d9f4f30
 def _are_joined(lines):
@@ -188,8 +188,12 @@ _element = re.compile(r'(?i)<(?!s>)([a-z][\w:.-]*)[^<>]*>[^<]*</\1>') # <s> is a
 _json = re.compile(r'\[?\s*\{\s*"[^"]*"\s*:.*[}\],]|\[[\d,.\s]*"(?:[^"\\]|\\.)*"(?:\s*\]|\s*,.*[\],]),?') # in the first line
 _layout = re.compile(r'(?:[\[{]|\[\s*\{)\n[{\["]') # of JSON over lines
 _string = re.compile(r'"(?:[^"\\]|\\.)*",?')
-_subtitle = re.compile(r'WEBVTT\b|\d+\n[\d:,.]{8,} --> ')
+_subtitle = re.compile(r'WEBVTT\b|(?:\d+\n)?[\d:,.]{8,} --> |\[Script Info\]|\{\d+\}\{\d+\}|\[\d+:\d\d\.\d+\]')
+_rule = re.compile(r'[+|]?(?: *:?[-=]{2,}:? *[+|])+(?: *:?[-=]{2,}:?)?') # of a table that a database client or Markdown draws
+_quoted = re.compile(r'"[^"]*"(?: (?:"[^"]*"|[\w.+-]+))+') # cells as R's write.table has them
 
+def _is_drawn(lines): return any(map(_rule.fullmatch, lines[:2])) and 2*sum('|' in l for l in lines)>len(lines)
+def _is_spaced(lines): return len(lines)>2 and all(map(_quoted.fullmatch, lines)) and not re.sub('"[^"]*"| ', '', lines[0])
 def _is_markup(head, by_tags): return _markup.match(head) or by_tags and (_tag.match(head) or head[:1]=='<' and _element.search(head))
 
 
@@ -206,6 +210,8 @@ def other_content(
     if _json.fullmatch(first) or _layout.match(head): return 'holds JSON','read it as a file whose name ends in .jsonl (an object a line) or .json'
     if len(lines)>2 and all(map(_string.fullmatch, head.split('\n'))): return 'holds strings in quotes, as JSON has them','take the quotes off'
     if _subtitle.match(head): return 'holds subtitles','take the numbers and times out'
+    if by_tags and _is_drawn(head.split('\n')): return 'holds a drawn table','let the program write it as .csv, and name the column of the texts'
+    if _is_spaced(head.split('\n')): return 'holds a table with blanks between its cells','write it as .csv, in R with write.csv, and name the column of the texts'
     if are_tagged(lines): return 'holds words with tags','finetune reads it. To use its sentences, write each to a line without tags'
     if len(lines)>1 and all(re.search(r'(^|\s)__label__\S', l) for l in lines): return 'holds texts with labels, as fastText has them',f'{apart}, and for finetune columns text and label'
     if _are_joined(lines): return 'holds words that are joined to their tags',f'{apart}, and for finetune a word and its tag a line'

@@ -203,11 +203,14 @@ def _table_rows(path, kind):
     refuse_twice(names, path)
     named = [k for k,n in enumerate(names) if n or names.count('')==1]
     def rows():
-        for i,cells in records:
+        for n,(i,cells) in enumerate(records):
+            if not n and re.fullmatch('[-: ]{4,}', ''.join(cells)) and all(cells): raise ValueError(f"{path}:{i}: the dashes under the names are no row: delete this line")
             if not any(cells): cells = ['']*len(names)
+            if [c.strip() for c in cells]==names and any(names): raise ValueError(f"{path}:{i}: the first line comes again: delete it here")
             if len(cells)!=len(names):
+                bare = 'Has its first or its last column no name? ' if len(cells)==len(names)+1 else ''
                 raise ValueError(f"{path}:{i}: {len(cells)} cells, but the first line names {len(names)} columns "
-                    f"({list_names(names)}). A text with the separator in it needs quotes, in a .csv file; delete a title above the names; "
+                    f"({list_names(names)}). {bare}A text with the separator in it needs quotes, in a .csv file; delete a title above the names; "
                     "a rare separator is written above them, as in sep=^")
             if len(named)<len(names) and any(c for k,c in enumerate(cells) if k not in named):
                 raise ValueError(f"{path}:{i}: two columns are named '' in the first line, and this row has something in them")

@@ -130,8 +130,8 @@ def need_cells(
     if lacks: raise ValueError(f"{'; '.join(lacks)}: fill or delete them")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #4081d019
-# as pandas and NumPy write one into a .csv: of words, or of two numbers or more
-_written_list = re.compile(r"""[\[({]\s*(?:['"].*['"],?|-?\d+\.?(?:[\s,]+-?\d+\.?)+,?)\s*[\])}]""")
+# as pandas, NumPy and programs for annotation write one into a .csv: of words, of two numbers or more, or of names with values
+_written_list = re.compile(r"""[\[({][\[({\s]*(?:['"].*['"],?|['"][^'"]*['"]\s*:.*|-?\d+\.?(?:[\s,]+-?\d+\.?)+,?)[\])}\s]*[\])}]""")
 _separators,_comma = ',;|/&+',re.compile(r'-?\d+,\d+')
 
 def _parts(v, sep): return [p.strip() for p in v.split(sep) if p.strip()]
@@ -210,6 +210,8 @@ def find_labels(
     return tuple(sorted(counts, key=_order))
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #d9904488
+_no_value = r'null none na n/a <na> #n/a - -- ? \n (null) [null] <null> #name? #ref! #value! #div/0!'.split() # of pandas, databases and Excel
+
 def tell_labels(classes:tuple, name:str) -> None: # `name` is for the message
     "Say which classes are nearly the same, or look like a missing value."
     seen = {}
@@ -217,7 +219,7 @@ def tell_labels(classes:tuple, name:str) -> None: # `name` is for the message
     for same in (s for s in seen.values() if len(s)>1):
         logger.warning(f"{name}: classes {' and '.join(map(ascii, same))} differ only in capitals, blanks or invisible signs")
     for c in classes:
-        if c.lower() not in ('null','none','na','n/a','<na>','#n/a','-','?'): continue
+        if c.lower() not in _no_value: continue
         logger.info(f"{name}: the word {c!r} is read as a class, not as a missing label")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #8e9ebe75

@@ -9,6 +9,7 @@ __all__ = ['conll_readers', 'TagSplit', 'names_words', 'sentence_lines', 'read_c
 
 # %% ../../../nbs/lab/tags/02_rows.ipynb #397426dd
 import numpy as np, re, regex
+from collections import Counter
 from dataclasses import dataclass, replace
 from ...core.files import hash_texts
 from ...core.messages import logger
@@ -18,6 +19,7 @@ from .spans import are_spans, as_spans, parts, span_tags
 from ...text.lines import read_lines
 from ...text.reading import is_null
 from itertools import compress, groupby
+from numbers import Real
 from pathlib import Path
 
 # %% ../../../nbs/lab/tags/02_rows.ipynb #057e3f99
@@ -152,6 +154,8 @@ def _items(v, n=0, marks=r'\s+'):
     return list(found[0]) if len(found)==1<n==len(found[0]) else found
 
 # %% ../../../nbs/lab/tags/02_rows.ipynb #5614e4c5
+def _has_numbers(values): return any(isinstance(o, Real) for o in spelled_list(values[0]) or ())
+
 def tags_in_cells(table:Table, text:str=None, label:str=None) -> dict: # columns of words and of tags, as lists; empty: there are none
     "Sentences whose tags stand in one cell."
     filled,torn = [k for k,v in table.columns.items() if v and all(spelled_list(o) or isinstance(o, str) and o.strip() for o in v)],''
@@ -160,24 +164,26 @@ def tags_in_cells(table:Table, text:str=None, label:str=None) -> dict: # columns
         spans,types,lens = are_spans(as_spans(tags)[0]),{o for ts in tags for o in ts},{*map(len, tags)}
         seldom = t.lower() in {*_tag_names}-{*label_names} or 2*len({*map(tuple, tags)})>len(tags) # else they are labels of some words
         if max(lens)<2 or not spans and len(types)>60: continue
-        for w in [k for k in table.columns if k!=t and text in (None,k)]:
+        uneven = len(lens)>1 or t.lower() in _tag_names # four options of each question are no tags of its four words
+        for w in [k for k in table.columns if k!=t and (k==text or text is None and k.lower() not in _tag_names and not _has_numbers(table.columns[k]))]:
             words = [_items(v, len(ts)) for v,ts in zip(table.columns[w], tags)]
             few = seldom and len(lens)>1 and len(types)<len({o for ws in words for o in ws})/3
             odd = next((i for i,(ws,ts) in enumerate(zip(words, tags)) if len(ws)!=len(ts)), None)
             if odd is not None and spans and max(map(len, words))>1:
                 torn = torn or (f"{table.locations[odd]}: column {t!r} has {len(tags[odd])} tags of spans, column {w!r} {len(words[odd])} words: "
                     "write both as lists, or with blanks between")
-            if odd is None and (spans or few or spelled_list(table.columns[t][0])): return {w:words, t:tags}
+            if odd is None and (spans or few or uneven and spelled_list(table.columns[t][0])): return {w:words, t:tags}
     if torn: raise ValueError(torn)
     return {}
 
 # %% ../../../nbs/lab/tags/02_rows.ipynb #53c31af5
-_place_names = ('start','start_offset'),('end','end_offset'),('label','type')
+_place_names = ('start','start_offset'),('end','end_offset'),('label','type','labels')
 
 def marked_spans(v) -> list: # (first, last+1, type); None: it is no list of spans
-    "Spans as Doccano, Prodigy and spaCy write them."
+    "Spans as Doccano, Label Studio, Prodigy and spaCy write them."
     found = spelled_list(v.get('entities') if isinstance(v, dict) else v)
     spans = [[next((o[k] for k in names if k in o), None) for names in _place_names] if isinstance(o, dict) else o for o in found or ()]
+    spans = [[*o[:2],*o[2]] if is_list(o) and len(o)==3 and is_list(o[2]) else o for o in spans] # a list of one type
     ok = all(is_list(o) and [type(x) for x in o]==[int,int,str] for o in spans)
     return None if found is None or not ok else spans
 
@@ -244,6 +250,15 @@ def word_rows(table:Table, text:str=None, label:str=None) -> Table: # None: it h
     others = {k:[v[r[0]] for r in rows] for k,v in table.columns.items() if k not in (w,t,*numbers,*parts_of)}
     return Table({**lists, **others}, [table.locations[r[0]] for r in rows], table.name)
 
+# %% ../../../nbs/lab/tags/02_rows.ipynb #ae9c6763
+def _are_sentences(lists, n): # columns of lists; columns of the table
+    "Do lists hold words and tags, by a name, or by lengths that are equal row by row and differ between the rows?"
+    names = {k.lower() for k in lists}
+    if len(lists)<2 or names<={*_tag_names}: return False
+    sizes = Counter(tuple(map(len, v)) for v in lists.values())
+    alike = any(k>1 and len({*s})>1 for s,k in sizes.items()) and not all(map(_has_numbers, lists.values()))
+    return bool(len(lists)==n or names & {*_word_names,*_tag_names} or alike)
+
 # %% ../../../nbs/lab/tags/02_rows.ipynb #adc77b5f
 def list_columns(table:Table) -> list:
     "Names of the columns whose first cell is a list."
@@ -257,7 +272,8 @@ def as_sentences(
     "Tagged sentences, in whatever form a table has them."
     lists = {k:[*map(spelled_list, v)] for k,v in table.columns.items() if v and spelled_list(v[0])}
     lists = {k:v for k,v in lists.items() if None not in v}
-    found = sentences_of_spans(table, text, label) or (lists if len(lists)>1 else tags_in_cells(table, text, label))
+    enough = {text,label}-{None}<=lists.keys() and _are_sentences(lists, len(table.columns))
+    found = sentences_of_spans(table, text, label) or (lists if enough else tags_in_cells(table, text, label))
     return replace(table, columns={**table.columns, **found}) if found else word_rows(table, text, label)
 
 # %% ../../../nbs/lab/tags/02_rows.ipynb #1d8614c2
