@@ -11,6 +11,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                      'electra_nb.commands.Command.parser': ('calls/commands.html#command.parser', 'electra_nb/commands.py'),
                                      'electra_nb.commands._add': ('calls/commands.html#_add', 'electra_nb/commands.py'),
                                      'electra_nb.commands._refuse': ('calls/commands.html#_refuse', 'electra_nb/commands.py'),
+                                     'electra_nb.commands._refuse_missing': ( 'calls/commands.html#_refuse_missing',
+                                                                              'electra_nb/commands.py'),
                                      'electra_nb.commands._refuse_values': ('calls/commands.html#_refuse_values', 'electra_nb/commands.py'),
                                      'electra_nb.commands._yes_no': ('calls/commands.html#_yes_no', 'electra_nb/commands.py'),
                                      'electra_nb.commands.current_help': ('calls/commands.html#current_help', 'electra_nb/commands.py'),

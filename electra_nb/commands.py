@@ -18,6 +18,7 @@ from fastcore.basics import store_attr
 from fastcore.docments import docments
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import Parameter, signature
 from pathlib import Path
 
 # %% ../nbs/calls/01_commands.ipynb #3cc2bb12
@@ -27,7 +28,8 @@ def described(
     titles:dict={}, # group -> heading in the help
 ) -> dict: # about: a line; options: rows of heading, name, type and meaning
     "What the help of a function says."
-    def text(v): return v.docment+(f' [default: {v.default}]' if v.default not in (None,False) else '')
+    def default(v): return '' if v in (None,False) else ' [required]' if v is Parameter.empty else f' [default: {v}]'
+    def text(v): return v.docment+default(v.default)
     def kind(anno): return 'str' if anno is type(None) else getattr(anno, '__name__', 'str') # that of a default which is None
     params = {k:v for k,v in docments(f, full=True, returns=False).items() if k not in docs and k!='options' and v.anno is not list}
     run = [['run', k, kind(v.anno), text(v)] for k,v in params.items()]
@@ -104,6 +106,12 @@ def _refuse_values(argv, parser):
             switch = name.removeprefix('--').removeprefix('no-')
             raise ValueError(f"{name} takes no value: --{switch} turns it on, --no-{switch} turns it off")
 
+# %% ../nbs/calls/01_commands.ipynb #2b0b2947
+def _refuse_missing(f, given, name):
+    "Refuse a call without the options that have no default."
+    needed = [k for k,p in signature(f).parameters.items() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    if missing := [k for k in needed if k not in given]: raise ValueError(f"required: {' and '.join(missing)}; {name} --help says what is meant")
+
 # %% ../nbs/calls/01_commands.ipynb #a67a8fd3
 class Command:
     "A command that runs a function with the same arguments."
@@ -134,6 +142,7 @@ class Command:
             given = {k:_yes_no(v) for k,v in vars(args).items() if v is not None}
             if self.second not in (None,*given) and rest and (rest[0]=='-' or not rest[0].startswith('-')): given[self.second] = rest.pop(0)
             if rest: _refuse(rest, parser, self.check, self.hint)
+            _refuse_missing(self.f, given, self.name)
             res = self.f(**given)
             if self.show: self.show(res)
 

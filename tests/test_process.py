@@ -134,6 +134,14 @@ def test_command(tmp):
     r = json.loads((tmp/'cli'/'recipe.json').read_text())['recipe']
     assert (r['replacement'],r['carry_overflow'],r['steps'])==(False,True,5)
 
+def test_required(tmp):
+    "A command without an option that must be given says so in one line, and its help says it too."
+    for argv,missing in ([],'corpus and out'),(['texts'],'out'):
+        rc,_,err = run(tmp, 'from electra_nb.commands import pack; pack()', *argv)
+        assert (rc,err)==(2,f'electra_pack: required: {missing}; electra_pack --help says what is meant\n')
+    rc,out,_ = run(tmp, 'from electra_nb.commands import pack; pack()', '--help')
+    assert rc==0 and 'empty' not in out and out.count('[required]')==2
+
 def test_help_is_cheap():
     "The commands of the shell show their help without loading the libraries, and every option has a type that one can write."
     listed = re.findall(r'(\w+)=electra_nb\.commands:(\w+)', (Path(__file__).parent.parent/'settings.ini').read_text())

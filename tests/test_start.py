@@ -15,6 +15,7 @@ from electra_nb.model.hf import quiet_hf
 from electra_nb.objectives.table import objectives
 from electra_nb.recipe import make_recipe
 from electra_nb.text.tokenizer import tiny_tokenizer
+from electra_nb.training.log import EvalTable
 from fastai.callback.core import Callback
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -271,6 +272,12 @@ def test_general_text(bert, tmp_path):
     pretrain(**dict(usual, general=docs[:60]), start=bert, out=tmp_path/'run')
     valid = [l['valid'] for l in map(json.loads, open(tmp_path/'run'/'log.jsonl')) if 'valid' in l]
     assert len(valid)==2 and all(v['general_disc_loss']>0 and v['general_gen_loss']>0 for v in valid)
+
+def test_general_text_of_mlm(bert, tmp_path, capfd):
+    "BERT's own training shows what it forgets too, by one name before the first step and in the table."
+    learn = pretrain(**dict(usual, general=docs[:60]), start=bert, objective='mlm', out=tmp_path/'run')
+    assert 'losses before the first step: encoder ' in capfd.readouterr().out
+    assert f"{learn.evaluation['general_mlm_loss']:.3f}" in EvalTable(learn.objective)(12, 12, learn.evaluation)
 
 def test_hub_names(bert, tmp_path, monkeypatch):
     "A name is looked for on the hub; the generator of a published discriminator is found."

@@ -134,12 +134,13 @@ def draw(
     ax.set_title(panel.title, pad=6+13*math.ceil(len(ax.lines)/2)*named) # above the legend, which crosses no curve there
 
 # %% ../../nbs/book/23_contract.ipynb #6d09276c
-_towers = dict(disc_loss='discriminator', gen_loss='generator', mlm_loss='encoder')
+_towers = dict(gen_loss='generator', disc_loss='discriminator', mlm_loss='encoder')
 _general = tuple(Curve(f'general_{loss}', tower) for loss,tower in _towers.items())
 probe_panels = (Panel('Pairs of sentences', (Curve('pair_accuracy', 'the real one is preferred'),),
     'How often the real sentence of a pair is found likelier than the other one.', chance=.5),
     Panel('General text', _general, 'Losses on other text, which rise where it is forgotten.'))
-probe_tiles = {'real sentence preferred':'pair_accuracy', 'general text: MLM':'general_gen_loss', 'general text: RTD':'general_disc_loss'}
+_losses = {f'general text: {tower}':f'general_{loss}' for loss,tower in _towers.items()}
+probe_tiles = {'real sentence preferred':'pair_accuracy', **_losses}
 
 # %% ../../nbs/book/23_contract.ipynb #8e627295
 class Evaluate(Callback):

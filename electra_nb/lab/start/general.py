@@ -8,6 +8,7 @@ __all__ = ['GeneralText', 'before_training', 'general_sample', 'WatchGeneral']
 # %% ../../../nbs/lab/start/03_general.ipynb #af586a79
 import torch
 from ...core.messages import logger
+from ...objectives.contract import probe_tiles
 from ...objectives.evaluation import half_precision
 from ...text.corpus import get_corpus, iterable_corpus
 from ...text.examples import build_examples
@@ -55,7 +56,9 @@ def before_training(
     learn = general.learn
     learn.model.eval()
     learn.training,learn.xb,learn.yb = False,(),()
-    return ', '.join(f"{k.removeprefix('general_').replace('_', ' ')} {v:.3f}" for k,v in general.losses().items())
+    labels = {key:label.removeprefix('general text: ') for label,key in probe_tiles.items()}
+    def words(key): return labels.get(key) or key.removeprefix('general_').replace('_', ' ')
+    return ', '.join(f'{words(k)} {v:.3f}' for k,v in general.losses().items())
 
 # %% ../../../nbs/lab/start/03_general.ipynb #dc37895f
 def general_sample(corpus) -> list: return even_sample(corpus, 100_000) # a `Corpus` -> documents, or their beginnings
@@ -76,5 +79,5 @@ class WatchGeneral(Watcher):
         rows,_ = build_examples(texts, run.text.tok, run.recipe.packing, self.asked.get('cache'))
         general = GeneralText(rows, run.recipe.train.eval_batches)
         run.learn.add_cb(general)
-        if newest_checkpoint(run.out/'checkpoints') is None: logger.info(f'{texts.name}, before the first step: {before_training(general)}')
+        if newest_checkpoint(run.out/'checkpoints') is None: logger.info(f'{texts.name}, losses before the first step: {before_training(general)}')
         return []
