@@ -162,6 +162,21 @@ def test_rotary_settings(tmp_path, settings):
     (folder/'config.json').write_text(json.dumps(values|settings))
     with pytest.raises(ValueError, match='rope_'): Start(folder)
 
+def test_ettin(tmp_path):
+    "Ettin and mmBERT, whose layers all turn positions alike, go on in a family of their own; so does that run."
+    folder,base = tiny_folder('modern', tmp_path/'start'),160_000.
+    values = json.loads((folder/'config.json').read_text())
+    values.pop('rope_parameters')
+    (folder/'config.json').write_text(json.dumps({**values, 'global_rope_theta':base, 'local_rope_theta':base, 'position_embedding_type':'sans_pos'}))
+    start,ids = Start(folder),torch.randint(5, 300, (2,40))
+    encoder = towers_of(start)['discriminator'].base_model.eval()
+    assert start.layout.family=='ettin' and torch.equal(encoder(ids)[0], AutoModel.from_pretrained(folder).eval()(ids)[0])
+    learn = pretrain(start=folder, out=tmp_path/'run', **usual)
+    run = tmp_path/'run'/'discriminator'
+    assert json.loads((tmp_path/'run'/'recipe.json').read_text())['recipe']['family']=='ettin' and Start(tmp_path/'run').layout.family=='ettin'
+    assert {r['rope_theta'] for r in json.loads((run/'config.json').read_text())['rope_parameters'].values()}=={base}
+    assert torch.equal(learn.model.discriminator.base_model.eval()(ids)[0], AutoModel.from_pretrained(run).eval()(ids)[0])
+
 @pytest.mark.parametrize('pad', [0,1,3])
 def test_positions_of_roberta(tmp_path, pad):
     "RoBERTa counts positions from the id of its padding."

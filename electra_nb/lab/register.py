@@ -16,7 +16,7 @@ from .watchers import Diagnose, WatchCurves, WatchPairs, WatchSamples, WatchTime
 from .speed import forward as fast_forward
 from .families.albert import albert, alectra
 from .families.bert import bert, small_owt, two_labels
-from .families.modern import modern
+from .families.modern import ettin, modern
 from .families.optimizers import Lamb, Muon
 from .start.general import WatchGeneral
 from .start.new_words import open_words
@@ -64,7 +64,7 @@ objectives.update(
 # %% ../../nbs/lab/02_register.ipynb #415c8dca
 ties['disentangled'] = disentangle
 families['electra'] = replace(families['electra'], forward=fast_forward.encode, unpad=Unpadded)
-families.update(bert=bert, bert_two_labels=two_labels, albert=albert, modern=modern, modernbert=modern)
+families.update(bert=bert, bert_two_labels=two_labels, albert=albert, modern=modern, modernbert=modern, ettin=ettin)
 heads = 'answers','tags','pairs','texts' # those of the lab, which the type in a folder names (`glue.twin.encoder_alone`)
 families.update({f'{kind}_{head}':families[kind] for kind in ('electra','bert','albert','modernbert') for head in heads})
 
