@@ -35,11 +35,10 @@ def modern_configs(
     cfg:ModelConfig,
     vocab_size:int=30522, # rows of the embedding table
     pad_id:int=0, # id of [PAD]
-    local_base:float=None, # of the rotary positions in layers that see a window; None: that of ModernBERT
+    base:float=None, # of the rotary positions in all layers; None: the two of ModernBERT
 ) -> tuple: # `ModernBertConfig` of the generator and of the discriminator
     "Hugging Face configurations of both towers."
-    bases = dict(full_attention=160_000., sliding_attention=local_base)
-    rope = dict(rope_parameters={k:dict(rope_type='default', rope_theta=b) for k,b in bases.items()}) if local_base else {}
+    rope = dict(rope_parameters={kind:dict(rope_type='default', rope_theta=base) for kind in _kinds}) if base else {}
     of_bert = electra_configs(replace(cfg, init='paper'), vocab_size, pad_id, BertConfig, lambda width: width*8//3//8*8)
     return tuple(_modern(o, cfg.layer_norm_eps, **rope) for o in of_bert)
 
@@ -136,4 +135,4 @@ modern = Family(ModernBertModel, _heads, modern_config, modern_configs, modern_n
     head_weights=dict(mlm='decoder.', rtd='classifier.'), own_init=True)
 
 # %% ../../../nbs/lab/families/03_modern.ipynb #ac1a531a
-ettin = replace(modern, configs=partial(modern_configs, local_base=160_000.))
+ettin = replace(modern, configs=partial(modern_configs, base=160_000.))
