@@ -14,7 +14,7 @@ from electra_nb.lab.rivals.ngrams import NGrams, cut_sentences, word_logp
 from electra_nb.lab.scoring.pairs import pair_table
 from electra_nb.lab.tags.clusters import text_words
 from electra_nb.text.corpus import is_held_out
-from electra_nb.text.docstrings import all_docs, split_sentences
+from electra_nb.text.docstrings import builtin_docs, split_sentences
 from electra_nb.text.lines import read_lines
 from electra_nb.training.folder import versions
 from one_hour import write_text
@@ -41,7 +41,7 @@ if __name__=='__main__':
     a = parse.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
     found = dict(what=__doc__.split('\n')[0], commit=commit(), date=time.strftime('%Y-%m-%d'), versions=versions(), order=4)
-    docs = [(d,is_held_out(d, most)) for _,d in all_docs()]
+    docs = [(d,is_held_out(d, most)) for d in builtin_docs()]
     model,took = count(l for d,held_out in docs if not held_out for l in d.split('\n'))
     sentences = list(dict.fromkeys(s for d,held_out in docs if held_out for s in split_sentences(d)))
     everything = [p for p in error_pairs(sentences) if p.phenomenon=='order']

@@ -16,7 +16,7 @@ from electra_nb.lab.rivals.beside import rival_line, rivals_of
 from electra_nb.lab.study.folder import append_line, read_ledger
 from electra_nb.lab.tags.clusters import RunText, text_words, word_clusters
 from electra_nb.text.corpus import is_held_out
-from electra_nb.text.docstrings import all_docs
+from electra_nb.text.docstrings import builtin_docs
 from dataclasses import replace
 from does_pretraining_help import glue, glue_folder, sentence_rows
 from few_labels import n_choice, sst2
@@ -52,7 +52,7 @@ def clusters_in(text, tagged):
 def text_for(kind_of_text, data):
     "The text that rivals count in; it is read before their time is taken."
     if kind_of_text=='spanish': return RunText('', partial(clusters_in, spanish(data)))
-    lines = [l for _,d in all_docs() if not is_held_out(d, most) for l in d.split('\n')] if kind_of_text=='docstrings' else wikipedia_lines(data)
+    lines = [l for d in builtin_docs() if not is_held_out(d, most) for l in d.split('\n')] if kind_of_text=='docstrings' else wikipedia_lines(data)
     rows = [*map(text_words, lines)]
     return RunText('', lambda tagged: clusters_in(wikipedia(data), tagged), lambda: rows)
 

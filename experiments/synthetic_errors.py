@@ -14,7 +14,7 @@ from scipy.stats import binomtest
 from sklearn.metrics import precision_recall_curve
 from electra_nb import evaluate_pairs
 from electra_nb.lab.bench.measure import commit
-from electra_nb.lab.own_data.builtin import all_docs, split_sentences, swap_words, unread_share
+from electra_nb.lab.own_data.builtin import builtin_docs, split_sentences, swap_words, unread_share
 from electra_nb.lab.scoring.pairs import Pair
 from electra_nb.lab.scoring.towers import load_scorer
 from electra_nb.lab.scoring.words import score_texts
@@ -132,7 +132,7 @@ def most_suspicious(scorer, sentences, seed=0):
 def unread_sentences(run):
     "The sentences of the held-out docstrings of a run, each once."
     held_out,_ = unread_share(run)
-    return list(dict.fromkeys(s for _,d in all_docs() if is_held_out(d, held_out) for s in split_sentences(d)))
+    return list(dict.fromkeys(s for d in builtin_docs() if is_held_out(d, held_out) for s in split_sentences(d)))
 
 def error_pairs(sentences, seed=1):
     "Each sentence and its copy with an error, for each kind."

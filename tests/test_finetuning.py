@@ -412,7 +412,7 @@ def test_builtin_tasks_know_whose_they_are(monkeypatch, tmp_path):
     from electra_nb import finetuning
     from electra_nb.model.hf import save_models
     from electra_nb.model.towers import get_models, sizes
-    from electra_nb.text.docstrings import all_docs, split_sentences
+    from electra_nb.text.docstrings import builtin_docs, split_sentences
     from electra_nb.text.corpus import is_held_out
     from electra_nb.text.tokenizer import tiny_tokenizer
     tok = tiny_tokenizer()
@@ -423,6 +423,6 @@ def test_builtin_tasks_know_whose_they_are(monkeypatch, tmp_path):
     monkeypatch.setattr(finetuning, 'check_together', stop)
     with pytest.raises(Seen) as seen: finetuning.finetune(tmp_path/'run', device='cpu', out=tmp_path/'study')
     order = seen.value.args[0][0]
-    unread = {s for _,d in all_docs() if is_held_out(d, .005) for s in split_sentences(d)}
+    unread = {s for d in builtin_docs() if is_held_out(d, .005) for s in split_sentences(d)}
     assert len(order.splits['dev'])>20
     for rows in order.splits.values(): assert {t for t,y in zip(rows.text_a, rows.labels) if not y}<=unread

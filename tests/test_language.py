@@ -12,7 +12,7 @@ from electra_nb.lab.language.subwords import subwords, words_of
 from electra_nb.objectives.masking import continues_word
 from electra_nb.objectives.show import piece_names
 from electra_nb.text.corpus import get_corpus
-from electra_nb.text.docstrings import all_docs
+from electra_nb.text.docstrings import builtin_docs
 from electra_nb.text.tokenizer import line_encoder, vocab_kinds
 from test_process import run
 
@@ -39,7 +39,7 @@ def equal_weights(a, b): return all(map(torch.equal, a.model.state_dict().values
 
 def english(n): # characters
     "Docstrings of everywhere, to train on and to measure."
-    some = [d for _,d in all_docs()][::5]
+    some = builtin_docs()[::5]
     sizes = np.cumsum([*map(len, some)])
     return some[:np.searchsorted(sizes, n)],some[np.searchsorted(sizes, n):][:100]
 
@@ -72,8 +72,8 @@ def test_same_text_same_vocabulary():
     "In processes with other hash seeds too."
     code = """from electra_nb.lab.language.subwords import subwords
 from electra_nb.text.tokenizer import tokenizer_fingerprint
-from electra_nb.text.docstrings import all_docs
-docs = [d for _,d in all_docs()][:100]
+from electra_nb.text.docstrings import builtin_docs
+docs = builtin_docs()[:100]
 print(*(tokenizer_fingerprint(subwords(docs, 1000, kind=k)) for k in ('unigram','bpe')))"""
     assert python(code, PYTHONHASHSEED='1')==python(code, PYTHONHASHSEED='2', RAYON_NUM_THREADS='1')
 
@@ -123,7 +123,7 @@ def test_equal_documents(tmp_path):
 def test_near_documents():
     "Copies in which one word of a hundred differs are mostly found; in one of five none; the same ones in another process."
     pytest.importorskip('datasketch', reason='datasketch is not installed')
-    some = [d for _,d in all_docs() if 150<len(d.split())<400][:40]
+    some = [d for d in builtin_docs() if 150<len(d.split())<400][:40]
     def changed(d, every): return ' '.join(f'{w}x' if i%every==50%every else w for i,w in enumerate(d.split()))
     def n_dropped(every): return 80-len(list(drop_duplicates(get_corpus(some+[changed(d, every) for d in some]), 'drop_near')))
     found = n_dropped(100)

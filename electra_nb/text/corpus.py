@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from ..core.files import hash_texts, remembered_hash
 from ..core.messages import logger
-from .docstrings import all_docs
+from .docstrings import builtin_docs
 from .lines import Continued, max_chars
 from .reading import file_endings, file_kind, find_files, left_out, need_text, read_docs, record_kinds
 from .reading import refuse_twice, split_names, text_bytes
@@ -312,7 +312,7 @@ def mixture(
 # %% ../../nbs/book/11_corpus.ipynb #33305ad6
 def builtin_corpus() -> Corpus:
     "English docstrings of the installed libraries (`text.docstrings`)."
-    docs = [d for _,d in all_docs()]
+    docs = builtin_docs()
     return Documents('builtin', lambda: iter(docs), hash_texts(docs), sum(map(len, docs)))
 
 # %% ../../nbs/book/11_corpus.ipynb #3b37ec43

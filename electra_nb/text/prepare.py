@@ -86,9 +86,9 @@ def get_tokenizer(
     else: tok = source
     check_tokenizer(tok)
     def starts(): return (piece[:10_000] for d in corpus or [] for piece in cut(d, 100_000))
-    report = coverage_report(tok, sample_texts(islice(starts(), 2000), 500_000))
+    report = coverage_report(tok, sample_texts(islice(starts(), 2000), 200_000))
     if report['unk_share']>.99: # perhaps at the beginning only
-        spread = coverage_report(tok, sample_texts(islice(starts(), 0, None, 20), 500_000))
+        spread = coverage_report(tok, sample_texts(islice(starts(), 0, None, 20), 200_000))
         if spread['tokens']: report = spread
     if report['unk_share']>.99:
         raise ValueError(f"{report['unk_share']:.0%} of the tokens are [UNK], so there is nothing to learn: the vocabulary is not "

@@ -197,14 +197,16 @@ def trains(source) -> bool:
     "Whether `tokenizer=source` asks for a new tokenizer, and not for a ready one."
     return source is None or isinstance(source, str) and source in vocab_kinds
 
+
+# %% ../../nbs/book/13_tokenizer.ipynb #6cc8659f
 def train_tokenizer(
     corpus:Iterable, # documents
     cfg:VocabConfig=VocabConfig(), # size and normalisation
-    n_chars:int=100_000_000, # characters to train on, about
+    n_chars:int=None, # characters to train on, about; None: 1,000 for each piece
     kind:str='wordpiece', # key of `vocab_kinds`
 ) -> PreTrainedTokenizerFast:
     "Train a vocabulary on a sample from everywhere in a corpus."
-    texts = [piece for t in even_sample(corpus, n_chars) for piece in bounded(t)]
+    texts = [piece for t in even_sample(corpus, n_chars or 1000*cfg.vocab_size) for piece in bounded(t)]
     if not any(t.strip() for t in texts): raise ValueError("the corpus has no text to train a tokenizer on")
     return vocab_kinds[kind](texts, cfg.vocab_size, lower=cfg.lower, strip_accents=cfg.strip_accents)
 

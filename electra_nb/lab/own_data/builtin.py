@@ -9,14 +9,14 @@ __all__ = ['most', 'unread_share', 'word_order_task', 'library_task', 'builtin_d
 import re, numpy as np
 from collections import defaultdict
 from collections.abc import Iterable
-from ...core.files import hash_texts, read_json
+from ...core.files import read_json
 from ...core.messages import logger
 from ...glue.encoders import run_of
 from ...glue.tasks import Task, TaskData, TextSplit
 from .labels import table_task
 from ...recipe import stored_recipe
-from ...text.corpus import is_held_out
-from ...text.docstrings import all_docs, libraries, split_sentences, swap_words
+from ...text.corpus import builtin_corpus, is_held_out
+from ...text.docstrings import builtin_docs, libraries, library_docs, split_sentences, swap_words
 from pathlib import Path
 from xxhash import xxh3_64_intdigest
 
@@ -35,7 +35,7 @@ def unread_share(
     valid,notes = stored_recipe(info).packing.valid,[]
     if valid<most: notes.append(f'{model} held out {valid:.2%} of the docstrings (valid={valid:g}), so there are fewer rows than the '
         f'usual {most:.0%} give')
-    if parts==['builtin'] and info.get('corpus_fingerprint')!=hash_texts(d for _,d in all_docs()):
+    if parts==['builtin'] and info.get('corpus_fingerprint')!=builtin_corpus().fingerprint:
         notes.append(f'{model} was trained on docstrings of other versions of the libraries, and may have read some of these sentences')
     return min(valid, most),'; '.join(notes)
 
@@ -46,7 +46,7 @@ def word_order_task(
     held_out:float=most, # share of the docstrings that the model has not read, from `unread_share`
 ) -> TaskData:
     "Is this sentence as it was written, or were two neighbouring words swapped?"
-    if docs is None: docs = [d for _,d in all_docs() if is_held_out(d, held_out)]
+    if docs is None: docs = [d for d in builtin_docs() if is_held_out(d, held_out)]
     rng,rows = np.random.default_rng(seed),dict(train=[], dev=[])
     for s in dict.fromkeys(s for doc in docs for s in split_sentences(doc)):
         swapped = swap_words(s, rng)
@@ -71,7 +71,7 @@ def library_task(
     "Which library does this paragraph come from?"
     found = defaultdict(list)
     def fits(paragraph): return len(paragraph.split())<=30 and not _names.search(paragraph)
-    for lib,doc in all_docs(): found[lib] += filter(fits, doc.split('\n'))
+    for lib,doc in library_docs(): found[lib] += filter(fits, doc.split('\n'))
     libs = sorted(sorted(found, key=lambda k: -len(found[k]))[:n_libraries])
     by_hash = lambda p: xxh3_64_intdigest(p.encode('utf-8', 'surrogatepass'))
     rows = [(p,lib) for lib in libs for p in sorted(found[lib], key=by_hash)[:n_each]]
