@@ -15,7 +15,7 @@ from electra_nb.core.files import atomic_file
 from electra_nb.lab.own_data.builtin import library_task, word_order_task
 from electra_nb.glue.encoders import encoder_tokenizer, load_encoder, random_encoder
 from electra_nb.glue.learner import FinetuneConfig, dev_predictions, fit_task, task_features, task_learner
-from electra_nb.glue.classify import ClassifyConfig
+from electra_nb.lab.texts.counted import TextConfig
 from electra_nb.training.folder import versions
 from paper_tables import add_line, last_evaluation
 from pathlib import Path
@@ -64,7 +64,7 @@ def score(run, data, n, start, lr, seed):
     "Fine-tune one start with one rate."
     torch.manual_seed(seed)
     encoder = random_encoder(run) if start=='random' else load_encoder(run)
-    cfg = FinetuneConfig(lr=lr, epochs=epochs[n], own=ClassifyConfig(pooling='mean'))
+    cfg = FinetuneConfig(lr=lr, epochs=epochs[n], own=TextConfig(pooling='mean'))
     some = first_rows(data, n)
     learn = task_learner(some, task_features(some, encoder_tokenizer(run), cfg), encoder, cfg, seed)
     steps = fit_task(learn, cfg)['steps']
