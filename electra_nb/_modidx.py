@@ -4061,6 +4061,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                        'electra_nb.text.lines._ReturnsOnly.readline': ( 'book/lines.html#_returnsonly.readline',
                                                                                         'electra_nb/text/lines.py'),
                                        'electra_nb.text.lines._are_joined': ('book/lines.html#_are_joined', 'electra_nb/text/lines.py'),
+                                       'electra_nb.text.lines._are_numbers': ('book/lines.html#_are_numbers', 'electra_nb/text/lines.py'),
+                                       'electra_nb.text.lines._are_timed': ('book/lines.html#_are_timed', 'electra_nb/text/lines.py'),
                                        'electra_nb.text.lines._check_head': ('book/lines.html#_check_head', 'electra_nb/text/lines.py'),
                                        'electra_nb.text.lines._cut_at': ('book/lines.html#_cut_at', 'electra_nb/text/lines.py'),
                                        'electra_nb.text.lines._encoding': ('book/lines.html#_encoding', 'electra_nb/text/lines.py'),

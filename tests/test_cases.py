@@ -494,6 +494,9 @@ no_prose |= {
     'names.txt':(tab_lines(*((f'Olga{i}','fmx'[i%3]) for i in range(30))),'holds a table'),
     'psql.txt':(' text | mood \n------+------\n'+''.join(f' {t} | {m} \n' for t,m in both),'drawn table'), 'mysql.txt':('+---+---+\n| text | mood |\n+---+---+\n'+''.join(f'| {t} | {m} |\n' for t,m in both),'drawn table'),
     'pipes.txt':('| text | mood |\n|:---|---|\n'+''.join(f'| {t} | {m} |\n' for t,m in both),'drawn table'), 'r.txt':('"text" "n"\n'+''.join(f'"{i}" "{t}" {i}\n' for i,t in enumerate(texts)),'write.csv'),
+    'glove.txt':(''.join(f'{w} {i/7:.4f} -0.5 {i}e-3 .25\n' for i,w in enumerate(['the',',','of','12'])),'holds numbers'),
+    'sensor.txt':('10 20.5 30 4\n'*3,'holds numbers'), 'moods.arff.txt':('% made by x\n@RELATION moods\n@ATTRIBUTE text string\n','Weka'), 'video.txt':('0:01\nwe go out\n0:05\nto sea\n','subtitles'),
+    'long_video.txt':('1:00:01\nwe go out\n1:00:05\nto sea\n','subtitles'),
     'film.ass.txt':('[Script Info]\nTitle: x\n\n[Events]\n','subtitles'), 'frames.txt':('{0}{25}Hello|you\n','subtitles'), 'song.txt':('[00:12.50]We sing\n','subtitles'), 'bare.txt':('00:00:01,000 --> 00:00:02,000\nHello\n','subtitles'),
 }
 

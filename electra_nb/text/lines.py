@@ -197,6 +197,16 @@ def _is_spaced(lines): return len(lines)>2 and all(map(_quoted.fullmatch, lines)
 def _is_markup(head, by_tags): return _markup.match(head) or by_tags and (_tag.match(head) or head[:1]=='<' and _element.search(head))
 
 
+# %% ../../nbs/book/09_lines.ipynb #8f1e6081
+_time = re.compile(r'[\[(]?\d{1,2}(?::\d\d){1,2}[\])]?') # of a transcript, on a line of its own
+_number = re.compile(r'[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?')
+
+def _are_timed(lines): return _time.fullmatch(lines[0]) and 3*sum(map(bool, map(_time.fullmatch, lines)))>len(lines)>3
+def _are_numbers(lines):
+    "Do nearly all lines consist of numbers, with or without a word? Word vectors do, and tables of measurements."
+    rows = [re.split(r'[\s,;]+', l) for l in lines[1:]] # the first may name columns, or count
+    return len(rows)>2 and all(len(r)>3 and 4*sum(map(bool, map(_number.fullmatch, r)))>=3*len(r) for r in rows)
+
 # %% ../../nbs/book/09_lines.ipynb #fae82c5e
 def other_content(
     lines:list, # the first ones that are not blank
@@ -209,7 +219,9 @@ def other_content(
     if _is_markup(head, by_tags): return f'is markup ({first[:30]!r})','take its text out first, of Wikipedia with WikiExtractor'
     if _json.fullmatch(first) or _layout.match(head): return 'holds JSON','read it as a file whose name ends in .jsonl (an object a line) or .json'
     if len(lines)>2 and all(map(_string.fullmatch, head.split('\n'))): return 'holds strings in quotes, as JSON has them','take the quotes off'
-    if _subtitle.match(head): return 'holds subtitles','take the numbers and times out'
+    if _subtitle.match(head) or _are_timed(head.split('\n')): return 'holds subtitles','take the numbers and times out'
+    if re.match(r'(?i)(%.*\n)*@relation\b', head): return 'holds a table of Weka (ARFF)','write it as .csv, and name the column of the texts'
+    if _are_numbers(head.split('\n')): return 'holds numbers','leave it out: there is no text to learn from'
     if by_tags and _is_drawn(head.split('\n')): return 'holds a drawn table','let the program write it as .csv, and name the column of the texts'
     if _is_spaced(head.split('\n')): return 'holds a table with blanks between its cells','write it as .csv, in R with write.csv, and name the column of the texts'
     if are_tagged(lines): return 'holds words with tags','finetune reads it. To use its sentences, write each to a line without tags'
