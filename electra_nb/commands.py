@@ -24,8 +24,7 @@ from pathlib import Path
 # %% ../nbs/calls/01_commands.ipynb #3cc2bb12
 def described(
     f:Callable, # a function with docments
-    docs:dict={}, # options that stand in groups: name -> (group, type, comment)
-    titles:dict={}, # group -> heading in the help
+    docs:dict={}, # options that stand in groups: name -> (heading, type, comment)
 ) -> dict: # about: a line; options: rows of heading, name, type and meaning
     "What the help of a function says."
     def default(v): return '' if v in (None,False) else ' [required]' if v is Parameter.empty else f' [default: {v}]'
@@ -33,7 +32,7 @@ def described(
     def kind(anno): return 'str' if anno is type(None) else getattr(anno, '__name__', 'str') # that of a default which is None
     params = {k:v for k,v in docments(f, full=True, returns=False).items() if k not in docs and k!='options' and v.anno is not list}
     run = [['run', k, kind(v.anno), text(v)] for k,v in params.items()]
-    more = [[titles[group], k, kind(anno), comment] for k,(group,anno,comment) in docs.items()]
+    more = [[heading, k, kind(anno), comment] for k,(heading,anno,comment) in docs.items()]
     return dict(about=f.__doc__.splitlines()[0], options=run+more)
 
 # %% ../nbs/calls/01_commands.ipynb #6c9dd47d
@@ -120,13 +119,12 @@ class Command:
         f:Callable, # what it runs
         hint:str, # where a thing belongs that people write without a name
         check:Callable=None, # called with an unknown name, to raise with the nearest one
-        docs=dict, # as in `described`, or a function that gives them
-        titles=dict, # likewise
+        docs:Callable=dict, # gives those of `described`
         show:Callable=None, # called with the result
         second:str=None, # option that may stand after the first without its name
     ): store_attr()
 
-    def described(self): return described(self.f, *(x() if callable(x) else x for x in (self.docs,self.titles)))
+    def described(self): return described(self.f, self.docs())
 
     def parser(self): return make_parser(self.name, **self.described())
 

@@ -13,7 +13,7 @@ from .commands import Command
 from .core.messages import logger
 from .core.files import hash_texts
 from .objectives.table import objectives
-from .core.settings import option_docs, plain_number, settings, with_options, with_values
+from .core.settings import check_value, option_docs, plain_number, settings, with_options, with_values
 from .lab.reports.study_pages import save_study_report
 from .lab.reports.tracking import check_trackers
 from .lab.rivals.beside import run_rivals
@@ -90,12 +90,6 @@ def study_identity(
     taught = dict(unlabelled=first.fingerprint()) if first else {}
     return dict(origin, mnli_first=mnli_first, together=[*together], **taught, recipe=recipe)
 
-# %% ../nbs/calls/02_finetuning.ipynb #bcc8aaa8
-def _check_counts(**counts):
-    for k,v in counts.items():
-        low = 0 if k=='seed' else 1
-        if not (isinstance(v, int) and low<=v<2**32): raise ValueError(f"{k}={v!r} must be a whole number of {low} or more")
-
 # %% ../nbs/calls/02_finetuning.ipynb #b0b7182d
 def _check_places(out, submission, keep, runs):
     if out is not None and not folder_name(out).name:
@@ -110,14 +104,14 @@ def _check_glue(tasks, **options):
     if idle: raise ValueError(f"{', '.join(idle)} would have no effect without tasks=, the tasks of GLUE")
 
 # %% ../nbs/calls/02_finetuning.ipynb #ad9544fe
-def setting_docs() -> dict: # name -> (part, type, comment)
+def setting_docs() -> dict: # name -> (heading, type, comment)
     "What each setting says, those of all kinds among them."
-    parts = [(OptimConfig,'OptimConfig'),(FinetuneConfig,'FinetuneConfig')]
-    parts += [(c,name) for name,kind in kinds.items() for c in kind.settings.__mro__ if is_dataclass(c)]
+    parts = [(OptimConfig,'optimizer (training.optim)'),(FinetuneConfig,'fine-tuning (glue.learner)')]
+    parts += [(c,kind.title) for kind in kinds.values() for c in kind.settings.__mro__ if is_dataclass(c)]
     docs = {}
-    for part,group in parts: # inherited settings have no comment there
+    for part,heading in parts: # inherited settings have no comment there
         for k,(_,anno,text) in option_docs((part,)).items():
-            if text and k!='own' and (k not in docs or group not in kinds): docs[k] = group,anno,text
+            if text and k!='own' and (k not in docs or part is FinetuneConfig): docs[k] = heading,anno,text
     return docs
 
 # %% ../nbs/calls/02_finetuning.ipynb #c1acc09c
@@ -181,7 +175,8 @@ def finetune(
     builtin = tasks is None and data is None
     if runs is None: runs = 5 if builtin else 1
     runs,keep,seed,at_once = map(plain_number, (runs,keep,seed,at_once))
-    _check_counts(runs=runs, keep=keep, seed=seed, at_once=at_once)
+    for k,v in dict(runs=runs, keep=keep, at_once=at_once).items(): check_value(k, v, int, '[1, inf)', 1)
+    check_value('seed', seed, int, '[0, 4294967295]', 0)
     _check_places(out, submission, keep, runs)
     _check_glue(tasks, glue_dir=glue_dir, mnli_first=mnli_first, submission=submission)
     check_trackers(log_with)
@@ -225,10 +220,7 @@ def finetune(
     return study
 
 # %% ../nbs/calls/02_finetuning.ipynb #4e4d3368
-_groups = dict(FinetuneConfig='fine-tuning (glue.learner)', OptimConfig='optimizer (training.optim)',
-    **{name:kind.title for name,kind in kinds.items()})
-
 def _unknown(name): check_settings([name], kinds)
 
-cli = Command('electra_finetune', finetune, 'tasks are given with --tasks, a labelled file with --data', _unknown, _docs, _groups)
+cli = Command('electra_finetune', finetune, 'tasks are given with --tasks, a labelled file with --data', _unknown, lambda: _docs)
 if __name__=='__main__' and __spec__: cli() # python -m

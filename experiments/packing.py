@@ -10,7 +10,7 @@ from datetime import date
 from electra_nb.lab.bench.measure import commit
 from electra_nb.lab.stream.shards import pack_part, read_header
 from electra_nb.recipe import make_recipe
-from electra_nb.text.corpus import Documents
+from electra_nb.text.corpus import Corpus
 from electra_nb.text.reading import read_docs
 from electra_nb.text.tokenizer import load_tokenizer
 from electra_nb.training.folder import versions
@@ -37,7 +37,7 @@ if __name__=='__main__':
     about = dict(commit=commit(), date=str(date.today()), device=f'{platform.machine()} CPU, one thread', versions=versions())
     began,tokens,gb = time.process_time(),0,0
     with tempfile.TemporaryDirectory() as home:
-        for path in pack_part(Documents('endless', endless, 'endless'), 0, Path(home), tok, cfg):
+        for path in pack_part(Corpus('endless', endless, 'endless'), 0, Path(home), tok, cfg):
             tokens += sum(r.get('tokens_in', 0) for r in read_header(path)['report'].values())
             shutil.rmtree(path)
             if read<1e9*(gb+1): continue

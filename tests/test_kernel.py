@@ -39,5 +39,5 @@ def test_live_view(off, tmp_path, monkeypatch):
 def test_interrupt_is_one_line():
     "A run that was stopped and has said so leaves no traceback in the cell, and the cells after it are not run."
     with pytest.raises(nbclient.exceptions.CellExecutionError) as e:
-        outputs("from electra_nb.core.messages import told_interrupt\nraise told_interrupt('stopped')", "print('never')")
+        outputs("from electra_nb.core.messages import told_interrupt\nraise told_interrupt()", "print('never')")
     assert str(e.value).endswith('\n\nstopped\n') and 'Traceback' not in str(e.value)

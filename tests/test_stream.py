@@ -137,7 +137,7 @@ def packed(home):
 def test_killed_while_it_packs(home, packed):
     "Kill -9 after the first shard: the same call packs the rest, and leaves what is there."
     code = f"{small}\nfrom electra_nb import pack\npack(out='half', {packing})"
-    dies = "\nimport os, signal\nfrom electra_nb.lab.stream import shards\nreal = shards.pack_shard\ndef pack_shard(path, *a, **kw):\n    if path.name=='00001-00000': os.kill(os.getpid(), signal.SIGKILL)\n    real(path, *a, **kw)\nshards.pack_shard = pack_shard\n"
+    dies = "\nimport os, signal\nfrom electra_nb.lab.stream import shards\nreal = shards.make_rows\ndef make_rows(path, *a, **kw):\n    if path.name=='00001-00000': os.kill(os.getpid(), signal.SIGKILL)\n    real(path, *a, **kw)\nshards.make_rows = make_rows\n"
     rc,_,_ = end(start(home, dies+code, 1))
     there = {p.parent.name:p.stat().st_mtime_ns for p in (home/'half/shards').glob('0*-*/manifest.json')}
     assert rc==-9 and len(list((home/'half/shards').glob('00000-*')))>=1

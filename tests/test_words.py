@@ -5,7 +5,7 @@ from electra_nb import plan, pretrain
 from electra_nb.core.tiny import tiny_text
 from electra_nb.lab.register import cli
 from electra_nb.lab.reports.card import model_card
-from electra_nb.lab.start.new_words import GrownStart, best_words, candidates, check_words, grow_tokenizer, new_rows
+from electra_nb.lab.start.new_words import GrownStart, best_words, candidates, check_words, grow_tokenizer
 from electra_nb.model.hf import quiet_hf
 from electra_nb.objectives.table import objectives
 from electra_nb.recipe import make_recipe
@@ -192,7 +192,7 @@ def test_own_run(bert, tmp_path):
     assert len(more)==len(tok)+1 and more.tokenize('weather lighthouse north')==['weather','lighthouse','north']
     old = towers['discriminator'].get_input_embeddings().weight
     rows = now['discriminator'].get_input_embeddings().weight
-    assert torch.equal(rows[:len(tok)], old[:len(tok)]) and torch.equal(rows[len(tok):], new_rows(old, again.added))
+    assert torch.equal(rows[:len(tok)], old[:len(tok)]) and torch.equal(rows[len(tok):], torch.stack([old[ids].mean(0) for ids in again.added]))
 
 # runs
 

@@ -10,7 +10,7 @@ __all__ = ['windows', 'kinds', 'own_files', 'unknown', 'free_bytes', 'WriteError
 # %% ../../nbs/book/02_files.ipynb #9626fb9d
 import errno, hashlib, json, os, re, shutil, socket, time, xxhash
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from filelock import FileLock, Timeout
 from pathlib import Path
 
@@ -176,20 +176,15 @@ def atomic_folder(
             raise
 
 # %% ../../nbs/book/02_files.ipynb #632fb6a9
-def _read_manifest(path):
-    "(name, size, hash) of each file in a manifest; None if it cannot be read."
-    try: return [(name,m['bytes'],m['sha256']) for name,m in json.loads(path.read_text(encoding='utf-8')).items()]
-    except (OSError,ValueError,AttributeError,TypeError,KeyError,RecursionError): return None
-
 def verify_folder(
     path:str, # folder written by `atomic_folder`
     file_hash:Callable=file_hash, # path -> SHA-256; `remembered_hash` reads unchanged files once only
 ) -> str: # what is wrong with it; empty if nothing is
     "Compare a folder with its list of hashes."
     path = Path(path)
-    manifest = _read_manifest(path/'manifest.json')
-    if manifest is None: return 'manifest.json is missing or cannot be read'
-    for name,size,sha256 in manifest:
+    try: files = [(name,m['bytes'],m['sha256']) for name,m in json.loads((path/'manifest.json').read_text(encoding='utf-8')).items()]
+    except (OSError,ValueError,AttributeError,TypeError,KeyError,RecursionError): return 'manifest.json is missing or cannot be read'
+    for name,size,sha256 in files:
         p = path/name
         if not p.resolve().is_relative_to(path.resolve()): return f'manifest.json names {name}, which lies outside'
         if not p.is_file(): return f'{name} is missing'
@@ -219,32 +214,24 @@ def _note(path, kind):
     s = os.stat(path)
     return cache_folder()/'hashes'/hash_texts([kind, str(path), f'{s.st_size} {s.st_mtime_ns} {s.st_ctime_ns} {s.st_ino}'])
 
-def _remember(note, value):
-    "Write a hash down; where the cache cannot be written, it is computed again the next time."
-    try:
-        note.parent.mkdir(parents=True, exist_ok=True)
-        tmp = note.with_name(f'{note.name}.{os.getpid()}.tmp')
-        tmp.write_text(value, encoding='utf-8')
-        os.replace(tmp, note)
-    except OSError: pass
-
 # %% ../../nbs/book/02_files.ipynb #02de0b83
 def remembered_hash(
     path:str, # a file
     kind:str='sha256', # key of `kinds`
-    smallest:int=2**20, # bytes; the hashes of smaller files are not remembered
-    rest:float=2., # seconds that a file must have lain unchanged
 ) -> str: # hexadecimal digits
     "The hash of a file, read again only if its size, its time of change or its inode is another."
     path = Path(path).absolute()
     s,note = path.stat(),_note(path, kind)
-    if s.st_size<smallest: return file_hash(path, kind)
+    if s.st_size<2**20: return file_hash(path, kind)
     try: known = note.read_text(encoding='utf-8', errors='replace')
     except OSError: known = ''
     if len(known)==2*kinds[kind]().digest_size: return known
-    still = time.time()-s.st_mtime>=rest
+    still = time.time()-s.st_mtime>=2
     value = file_hash(path, kind)
-    if still and _note(path, kind)==note: _remember(note, value)
+    if still and _note(path, kind)==note:
+        with suppress(OSError): # of a cache that cannot be written
+            note.parent.mkdir(parents=True, exist_ok=True)
+            atomic_file(note, value)
     return value
 
 # %% ../../nbs/book/02_files.ipynb #2f3c517a
@@ -262,8 +249,8 @@ def lock_owner(
     return f"process {who['pid']} on {who['host']}"
 
 # %% ../../nbs/book/02_files.ipynb #ec6c7632
-def _acquire(lock, folder):
-    try: lock.acquire()
+def _acquire(folder):
+    try: return FileLock(folder/'.lock').acquire(timeout=0)
     except Timeout:
         for _ in range(20):
             if lock_owner(folder)!=unknown: break
@@ -278,11 +265,9 @@ def folder_lock(
     folder = Path(folder)
     with explain_oserror(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(folder/'.lock', timeout=0)
-        _acquire(lock, folder)
-    try:
-        atomic_file(folder/'.holder', json.dumps(dict(pid=os.getpid(), host=socket.gethostname())))
-        yield
-    finally:
-        (folder/'.holder').unlink(missing_ok=True)
-        lock.release()
+        held = _acquire(folder)
+    with held:
+        try:
+            atomic_file(folder/'.holder', json.dumps(dict(pid=os.getpid(), host=socket.gethostname())))
+            yield
+        finally: (folder/'.holder').unlink(missing_ok=True)

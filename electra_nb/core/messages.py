@@ -49,16 +49,14 @@ logger.propagate = False
 def say_once(sentence:str) -> None: logger.info(sentence)
 
 # %% ../../nbs/book/03_messages.ipynb #961bcf7f
-def told_interrupt(
-    words:str='stopped', # shown by Jupyter in place of a traceback
-) -> KeyboardInterrupt: # to be raised
+def told_interrupt() -> KeyboardInterrupt: # to be raised
     "A KeyboardInterrupt without a traceback: its message was already printed."
-    interrupt,show = KeyboardInterrupt(words),sys.excepthook
+    interrupt,show = KeyboardInterrupt('stopped'),sys.excepthook
     def hook(kind, error, trace):
         if error is not interrupt: show(kind, error, trace)
         elif not hasattr(sys, 'ps1'): sys.exit(130) # a session at the prompt goes on
     sys.excepthook = hook
-    interrupt._render_traceback_ = lambda: [words] # what Jupyter shows
+    interrupt._render_traceback_ = lambda: ['stopped'] # what Jupyter shows
     return interrupt
 
 # %% ../../nbs/book/03_messages.ipynb #4388ecc6

@@ -21,7 +21,7 @@ from .families.optimizers import Lamb, Muon
 from .start.general import WatchGeneral
 from .start.new_words import open_words
 from .start.weights import converters
-from .stream.packed import packed_corpus
+from .stream.pack import packed_corpus
 from .stream.stream import streamed
 from .tf1.names import tf1_start
 from .objectives.disentangled import disentangle
@@ -39,7 +39,7 @@ from ..objectives.table import objectives
 from .objectives.two_stage import StageConfig, TwoStage
 from ..commands import Command
 from ..pretraining import additions, pretrain
-from ..recipe import group_titles, list_options, make_recipe, recipe_docs, recipes
+from ..recipe import list_options, make_recipe, recipe_docs, recipes
 from .speed.compile import compile_cbs, unpad_multiple
 from .speed.processes import SeveralProcesses
 from ..text.corpus import readers
@@ -84,5 +84,5 @@ for f in (pretrain,plan): list_options(f)
 
 def _unknown(name): make_recipe('tiny', **{name:None}) # refuses it, with the nearest name
 
-cli = Command('electra_pretrain', pretrain, 'a corpus is given with --corpus', _unknown, recipe_docs, group_titles)
+cli = Command('electra_pretrain', pretrain, 'a corpus is given with --corpus', _unknown, recipe_docs)
 if __name__=='__main__' and __spec__: cli() # python -m

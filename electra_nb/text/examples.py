@@ -10,7 +10,7 @@ __all__ = ['piece_chars', 'note_blocks', 'rest_days', 'sides', 'whole_documents'
 import json, numpy as np, shutil, time, warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import asdict
 from ..core.files import atomic_file, atomic_folder, cache_folder, explain_oserror, hash_texts, need_space, read_json, remembered_hash
 from ..core.files import remove_folder, verify_folder
@@ -199,16 +199,13 @@ def is_complete(path:Path) -> bool:
     "Whether rows are there and undamaged."
     return path.exists() and not verify_folder(path, remembered_hash)
 
-@contextmanager
 def _alone(path):
-    "Wait until no other process packs the same rows."
+    "Wait until no other process packs the same rows; until the block ends, none does."
     lock = FileLock(f'{path}.lock')
-    try: lock.acquire(timeout=0)
+    try: return lock.acquire(timeout=0)
     except Timeout:
         logger.info(f'another process is packing the same text ({path.name}): waiting for it')
-        lock.acquire()
-    try: yield
-    finally: lock.release()
+        return lock.acquire()
 
 def make_rows(
     path:Path, # folder of rows
@@ -235,7 +232,7 @@ def build_examples(
     progress:bool=False, # show a progress bar
 ) -> tuple: # (train, valid) `Examples`
     "Pack a corpus, or open what was packed before from the same text, tokenizer and settings."
-    if hasattr(corpus, 'examples'): return corpus.examples(tok, cfg, cache, progress)
+    if getattr(corpus, 'examples', None): return corpus.examples(tok, cfg, cache)
     path = examples_folder(corpus.fingerprint, tok, cfg, cache)
     home = path.parent
     def write(tmp):

@@ -9,7 +9,7 @@ __all__ = ['drop_duplicates']
 import regex, xxhash
 from ...core.files import hash_texts
 from ...core.messages import logger
-from ...text.corpus import Corpus, Documents
+from ...text.corpus import Corpus
 from ...text.lines import Continued
 
 # %% ../../../nbs/lab/language/02_duplicates.ipynb #6ae478cd
@@ -62,7 +62,7 @@ def drop_duplicates(
 ) -> Corpus: # those that are not like an earlier one, in their order
     "A corpus without documents that occur twice."
     if how not in _finders: raise ValueError(f"duplicates={how!r} is unknown: choose {', '.join(map(repr, _finders))} or None")
-    if hasattr(corpus, 'examples'):
+    if getattr(corpus, 'examples', None):
         raise ValueError(f"duplicates={how!r}: all of a text must be read to find them, and {corpus.name!r} is streamed or packed already")
     is_known,sizes,dropped = _finders[how](),[],set()
     for i,d in enumerate(corpus):
@@ -72,4 +72,4 @@ def drop_duplicates(
     logger.info(f"duplicates: {len(dropped):,} of {len(sizes):,} documents, {gone/max(1, size):.1%} of the text, are {what} "
         "to an earlier one and left out")
     fingerprint = hash_texts([corpus.fingerprint, how])
-    return Documents(corpus.name, lambda: _kept(corpus, dropped), fingerprint, size-gone, corpus.tokenizer, corpus.uses)
+    return Corpus(corpus.name, lambda: _kept(corpus, dropped), fingerprint, size-gone, corpus.tokenizer, corpus.uses)

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['n_words', 'is_running', 'name_pairs', 'guess_text', 'as_names', 'choose_columns', 'is_no_text', 'is_empty',
-           'need_cells', 'refuse_multilabel', 'refuse_comma', 'is_score', 'find_labels', 'tell_labels', 'own_task',
-           'table_rows', 'tell_lacks', 'table_task']
+           'need_cells', 'refuse_multilabel', 'is_score', 'find_labels', 'tell_labels', 'own_task', 'table_rows',
+           'tell_lacks', 'table_task']
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #f40cb5c5
 import numpy as np, pandas as pd, re, regex
@@ -166,13 +166,6 @@ def refuse_multilabel(table:Table, column:str) -> None:
         raise ValueError(f"{bad[0][0]}: several labels in column {column!r}: {bad[0][1]!r:.60} ({len(bad)} such row(s)). "
             "A text has one label here: keep one, or make a table for each label that says yes or no; write a single label without the sign")
 
-# %% ../../../nbs/lab/own_data/01_labels.ipynb #ecfe0b75
-def refuse_comma(table:Table, column:str) -> None:
-    "Refuse numbers such as '2,5'."
-    def comma(v): return isinstance(v, str) and _comma.fullmatch(v.strip())
-    bad = [(p,v) for v,p in zip(table.columns[column], table.locations) if comma(v)]
-    if bad: raise ValueError(f"{bad[0][0]}: {bad[0][1]!r} in column {column!r} has a comma ({len(bad)} such row(s)): write numbers as 2.5")
-
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #d667a55f
 def is_score(values, name):
     "Whether labels are scores; numbers that may be codes as well are refused."
@@ -195,7 +188,9 @@ def find_labels(
     "The classes of a table."
     need_cells(table, {column:'label'})
     refuse_multilabel(table, column)
-    refuse_comma(table, column)
+    commas = [(p,v) for v,p in zip(table.columns[column], table.locations) if isinstance(v, str) and _comma.fullmatch(v.strip())]
+    if commas:
+        raise ValueError(f"{commas[0][0]}: {commas[0][1]!r} in column {column!r} has a comma ({len(commas)} such row(s)): write numbers as 2.5")
     values = label_words(table.columns[column])
     if regression or (regression is None and is_score(values, f'{table.name}: column {column!r}')): return ()
     counts = Counter(values)

@@ -7,21 +7,21 @@ __all__ = ['Beginning', 'cli', 'InWords', 'RunEstimate', 'run_notes', 'prepare_b
            'dry_run_of']
 
 # %% ../../../nbs/lab/planning/03_plan.ipynb #a907b356
-import tempfile, time, torch
+import math, tempfile, time, torch
 from collections import namedtuple
 from dataclasses import dataclass, replace
 from ...commands import Command
 from ...core.messages import duration, logger, rounded
 from ...core.settings import change
-from .clock import StepTime, fit_hours, n_eval_batches, step_flops, time_step, train_seconds
+from .clock import StepTime, fit_hours, n_eval_batches, step_flops, time_step
 from .deadline import end_time
 from ...pretraining import addition, build_learner, prepare_text, read_recipe
-from ...recipe import Recipe, group_titles, list_options, make_recipe, recipe_docs
+from ...recipe import Recipe, list_options, make_recipe, recipe_docs
 from ...text.corpus import Corpus, get_corpus, iterable_corpus
 from ...text.rows import packing_stats
 from ...text.tokenizer import sample_texts
 from ...training.device import bf16_hint, pick_device
-from ...training.steps import milestones
+from ...training.steps import eval_interval, milestones
 from fastai.basics import Learner
 from tqdm import tqdm
 
@@ -99,7 +99,8 @@ def estimate_run(size:str, recipe:Recipe, name:str, start:Beginning, took:StepTi
     held_out = recipe.packing.valid*len(text)*whole
     stats,n_rows,n_eval = packing_stats(text),len(text)*whole-held_out,n_eval_batches(recipe.train, held_out)
     if recipe.train.hours: recipe = fit_hours(recipe, recipe.train.hours, took, n_eval, given)
-    train,seconds = recipe.train,train_seconds(recipe.train, took, n_eval)
+    train = recipe.train
+    seconds = train.steps*took.step+math.ceil(train.steps/eval_interval(train))*n_eval*took.evaluation
     flops,times = train.steps*step_flops(recipe, n),train.steps*train.bs/n_rows
     n_read = train.steps*train.bs*recipe.packing.max_len*(1-stats['padding']) # tokens
     saved = took.checkpoint*(len(milestones(train.steps))+train.keep+2)
@@ -177,5 +178,5 @@ def dry_run_of(
 # %% ../../../nbs/lab/planning/03_plan.ipynb #e72e5c98
 def _unknown(name): make_recipe('tiny', **{name:None})
 
-cli = Command('electra_plan', plan, 'a corpus is given with --corpus', _unknown, recipe_docs, group_titles, show=print)
+cli = Command('electra_plan', plan, 'a corpus is given with --corpus', _unknown, recipe_docs, show=print)
 if __name__=='__main__' and __spec__: cli() # python -m

@@ -25,8 +25,7 @@ class GeneralText(Callback):
     def __init__(self,
         rows, # `Examples` of that text
         n_batches:int, # of an evaluation, at most
-        seed:int=1234, # of masks and draws
-    ): self.rows,self.n_batches,self.seed = rows,n_batches,seed
+    ): self.rows,self.n_batches = rows,n_batches
 
     def batch_losses(self, batch, masking):
         self.learn.xb,self.learn.yb = batch,()
@@ -40,7 +39,7 @@ class GeneralText(Callback):
         dl,xb,yb = self.dls.valid.new(self.rows, n_batches=self.n_batches),self.learn.xb,self.learn.yb
         masking = next(cb for cb in self.learn.cbs if isinstance(cb, self.learn.objective.masking))
         with fork_rng():
-            torch.manual_seed(self.seed)
+            torch.manual_seed(1234) # the same masks and draws each time
             found = [self.batch_losses(batch, masking) for batch in dl]
         self.learn.xb,self.learn.yb = xb,yb
         return {f'general_{k}':torch.stack([f[k] for f in found]).mean().item() for k in self.learn.objective.losses if k in found[0]}

@@ -92,10 +92,9 @@ def _own(cfg, k): return getattr(cfg, layouts[cfg.model_type].settings.get(k, k)
 
 def shape_of(
     cfg, # configuration of an encoder, of a family that goes on
-    layout:EncoderLayout=None, # None: that of the configuration's type
+    layout:EncoderLayout, # of its type, or of another family
 ) -> dict: # settings by name
     "What the recipe calls the shape of an encoder."
-    layout = layout or layouts[cfg.model_type]
     narrow = {k:getattr(cfg, k) for k in ('embedding_size',) if hasattr(cfg, k)}
     return dict(hidden_size=cfg.hidden_size, n_layers=cfg.num_hidden_layers, n_heads=cfg.num_attention_heads, **narrow,
         intermediate_size=cfg.intermediate_size, hidden_act=_own(cfg, 'hidden_act'), layer_norm_eps=_own(cfg, 'layer_norm_eps'),

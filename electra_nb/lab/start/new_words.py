@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Candidate', 'min_count', 'min_saved', 'max_share', 'grow_tokenizer', 'keeps_neighbours', 'candidates', 'known_beside',
-           'best_words', 'check_words', 'read_words', 'new_rows', 'GrownStart', 'open_words']
+           'best_words', 'check_words', 'read_words', 'GrownStart', 'open_words']
 
 # %% ../../../nbs/lab/start/04_new_words.ipynb #86db7de1
 import copy, regex, torch
@@ -143,14 +143,6 @@ def read_words(
 def _asked_for(words): # as it stands in recipe.json
     return words if isinstance(words, int) else f'{len(words)} words ({hash_texts(map(str, words))[:6]})'
 
-# %% ../../../nbs/lab/start/04_new_words.ipynb #e3b63413
-def new_rows(
-    table:torch.Tensor, # (v, ...) rows of the old tokens
-    pieces:list, # for each new word, the ids that it had
-) -> torch.Tensor: # (new words, ...)
-    "Means of the rows of the pieces."
-    return torch.stack([table[ids].mean(0) for ids in pieces])
-
 # %% ../../../nbs/lab/start/04_new_words.ipynb #70d84f2e
 class GrownStart(Start):
     "Weights that a run begins with, and words that they do not know."
@@ -187,7 +179,7 @@ class GrownStart(Start):
 
     def weights(self, quiet=True):
         "The weights of its folders, with rows for the new words."
-        def grown(w): return torch.cat([w[:self.n_old],new_rows(w, self.added)])
+        def grown(w): return torch.cat([w[:self.n_old],torch.stack([w[ids].mean(0) for ids in self.added])])
         return [{k:grown(v) if k in self.layout.tables else v for k,v in w.items()} for w in super().weights(quiet)]
 
 # %% ../../../nbs/lab/start/04_new_words.ipynb #51dbc3be

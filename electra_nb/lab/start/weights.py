@@ -185,11 +185,6 @@ def suggested(self:Start,
     schedule = dict(warmup=.06, generator_lr=None, lr=min(known['lr'], .0384/self.cfg.hidden_size)) if fresh else {}
     return dict(init=init, tie=self.tie, max_positions=positions, **schedule)
 
-# %% ../../../nbs/lab/start/02_weights.ipynb #17caa960
-def _check_given(given, fixed, name):
-    for k in fixed.keys() & given.keys():
-        if given[k]!=fixed[k]: raise ValueError(f"{k}={given[k]!r} contradicts start={name!r}, where it is {fixed[k]!r}: leave it out")
-
 # %% ../../../nbs/lab/start/02_weights.ipynb #0eb01d23
 @patch
 def options(self:Start,
@@ -208,7 +203,8 @@ def options(self:Start,
     suggested |= self.suggested(known, given, fresh=options is given)
     given = {k:v for k,v in given.items() if v is not None}
     fixed = {**shape_of(self.cfg, self.layout), **generator}
-    _check_given(given, fixed, self.towers.name)
+    for k in fixed.keys() & given.keys():
+        if given[k]!=fixed[k]: raise ValueError(f"{k}={given[k]!r} contradicts start={self.towers.name!r}, where it is {fixed[k]!r}: leave it out")
     if 'lr' in suggested.keys()-given.keys():
         logger.info(f"start: a learning rate of {suggested['lr']:.3g}, from the size and the width; lr= changes it")
     return {**options, **{k:v for k,v in {**suggested, **given, **fixed}.items() if k in known or k in given}}
