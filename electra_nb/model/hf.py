@@ -11,7 +11,7 @@ __all__ = ['quiet_hf', 'one_thread', 'folder_state', 'load_folder_state', 'save_
 import json, os, torch
 from contextlib import contextmanager
 from ..core.messages import say_once
-from .families import families, family_named, family_of
+from .families import count_weights, families, family_named, family_of
 from ..text.tokenizer import row_tokenizer
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
@@ -149,7 +149,7 @@ def _check_folder(folder, cfg):
     if (folder/'adapter_config.json').exists():
         raise ValueError(f"{folder} holds an adapter for another model: merge the two, and save the result with save_pretrained")
     if not path.is_file(): raise ValueError(f"{folder} has no model.safetensors. {_advice}")
-    if path.stat().st_size<family_of(cfg).n_weights(cfg):
+    if path.stat().st_size<count_weights(cfg):
         raise ValueError(f"{path}: the weights cannot be loaded (too few for the model in config.json). Fetch or make the file again.")
 
 # %% ../../nbs/book/20_hf.ipynb #ab0f81ba
