@@ -150,15 +150,14 @@ class Evaluate(Callback):
     order = Recorder.order-5
     def __init__(self,
         mask_id:int=None, # id of [MASK]; not every evaluation asks
-        seed:int=1234, # of masks and draws
-    ): self.mask_id,self.seed = mask_id,seed
+    ): self.mask_id = mask_id
 
     def after_create(self): self.learn.evaluation = {}
     def before_validate(self):
         self.gpu_state = [torch.cuda.get_rng_state()] if torch.cuda.is_initialized() else []
         self.cpu_state = torch.get_rng_state()
         self.start()
-        torch.manual_seed(self.seed)
+        torch.manual_seed(1234)
 
     def after_loss(self):
         if not self.training and len(self.yb): self.gather()

@@ -230,9 +230,8 @@ class RTDEval(Evaluate):
     def __init__(self,
         mask_id:int, # id of [MASK]
         tokens:str='all', # by which the discriminator is judged, as in `judged_tokens`
-        seed:int=1234, # of masks and draws
     ):
-        super().__init__(mask_id, seed)
+        super().__init__(mask_id)
         self.tokens = tokens
 
     def after_create(self):
