@@ -72,19 +72,15 @@ def base_rate_loss(
     return sum(-q*math.log(q) for q in (p,1-p) if 0<q<1)
 
 # %% ../../nbs/book/25_evaluation.ipynb #272d6481
-class Sums:
+class Sums(dict):
     "Sums by name over batches, on the device."
-    def __init__(self): self.names,self.total = (),None
-
     def add(self, values:dict): # name -> tensor of any shape
         "Add the sum of each tensor."
-        self.names = tuple(values)
-        new = torch.stack([v.sum().double() for v in values.values()])
-        self.total = new if self.total is None else self.total+new
+        for k,v in values.items(): self[k] = self.get(k, 0.)+v.sum().double()
 
     def read(self) -> dict: # name -> float
-        "Bring the sums to the host."
-        return dict(zip(self.names, self.total.tolist()))
+        "Bring the sums to the host, all together."
+        return dict(zip(self, torch.stack([*self.values()]).tolist()))
 
 # %% ../../nbs/book/25_evaluation.ipynb #23e38cd3
 def generator_sums(

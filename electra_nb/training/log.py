@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['read_log', 'trim_log', 'break_labels', 'text_row', 'EvalTable', 'LogSteps', 'log_points', 'plot_run', 'save_curves',
-           'training_lines', 'batch_values', 'evaluation_rows', 'fill_recorder', 'fill_evaluations']
+           'training_lines', 'batch_values', 'evaluation_rows', 'fill_recorder']
 
 # %% ../../nbs/book/35_log.ipynb #114048fe
 import json, math, numpy as np, shutil, time, torch
@@ -300,7 +300,7 @@ def fill_recorder(
     learn:Learner, # with an objective, with `steps.done` updates after `steps.batches` batches
     log:list, # from `read_log`
 ) -> None:
-    "Put the losses and evaluations of earlier sessions before those of this one."
+    "Put the losses of earlier sessions before those of this one, and their evaluations where fastai's plots find them."
     rec,lines = learn.recorder,training_lines(log, learn.objective.losses, learn.steps.done)
     missing = learn.steps.batches-len(getattr(rec, 'losses', ()))
     if missing<=0 or not lines: return
@@ -310,12 +310,7 @@ def fill_recorder(
     rec.losses.kept = array('f', [*losses,*now])
     rec.lrs = array('d', [*lrs,*getattr(rec, 'lrs', ())])
     rec.hps = dict(lr=rec.lrs)
-    fill_evaluations(learn, log, lines, per_step)
-
-# %% ../../nbs/book/35_log.ipynb #55e37fdc
-def fill_evaluations(learn, log, lines, per_step):
-    "The evaluations of all sessions, for fastai's plots, and the losses of the towers."
-    rec,names = learn.recorder,list(learn.recorder.metrics.attrgot('name'))
+    names = list(rec.metrics.attrgot('name'))
     rows = evaluation_rows(log, names)
     rec.iters,rec.values = [step*per_step for step,_ in rows],[row for _,row in rows]
     rec.metric_names = ['epoch','train_loss','valid_loss',*names,'time']
