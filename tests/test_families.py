@@ -240,7 +240,7 @@ def test_modern_settings(tmp_path):
 @pytest.mark.parametrize('kind', [BertConfig,RobertaConfig])
 def test_known_settings(kind):
     "A family says what a setting is that a config.json may lack; that of the file comes first (`howto/new_family`)."
-    config = partial(electra_config, kind=kind, n_weights=families['bert'].n_weights, bos_token_id=None, type_vocab_size=2, max_position_embeddings=40)
+    config = partial(electra_config, kind=kind, bos_token_id=None, type_vocab_size=2, max_position_embeddings=40)
     read = config(kind(type_vocab_size=3, max_position_embeddings=50).to_dict(), 'a folder')
     assert (read.type_vocab_size,read.max_position_embeddings)==(3,50)
     assert config({}, 'a folder').max_position_embeddings==40

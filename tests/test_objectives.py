@@ -14,8 +14,8 @@ from types import SimpleNamespace
 from electra_nb import diagnose, open_run, plan, pretrain
 from electra_nb.model.towers import ModelConfig, get_models, sizes
 from electra_nb.objectives.contract import Curve, Panel
-from electra_nb.objectives.masking import MaskConfig, mask_prob_at, mask_tokens, n_used
-from electra_nb.objectives.sampling import SampleConfig, temperature_at
+from electra_nb.objectives.masking import MaskConfig, mask_tokens, n_used
+from electra_nb.objectives.sampling import SampleConfig
 from electra_nb.objectives.mlm import MLM, MLMEval, MLMLoss, MLMModel
 from electra_nb.objectives.masking import MaskTokens
 from electra_nb.objectives.evaluation import RTDEval
@@ -158,7 +158,7 @@ def test_falling_share_of_masks(tmp_path):
         order = 60
         def after_step(self):
             n = self.learn.steps.done
-            wanted = n_used(self.learn.xb[1], 32, mask_prob_at((n-1)/30, cfg))
+            wanted = n_used(self.learn.xb[1], 32, cfg.prob_at((n-1)/30))
             seen[n] = torch.equal(self.learn.yb[0].sum(1), wanted.float()),self.learn.yb[0].shape[1]
     own = dict(settings, mask_prob=.4, final_mask_prob=.1, cache=tmp_path/'cache')
     learn = pretrain(**own, out=tmp_path/'whole', cbs=[Count()])
@@ -172,11 +172,11 @@ def test_falling_temperature(tmp_path):
     cfg,seen = SampleConfig(start_temperature=3., temperature_decay=.2),[]
     class Count(Callback):
         order = 60
-        def after_step(self): seen.append((self.sample_tokens.now.item(),temperature_at((self.learn.steps.done-1)/30, cfg)))
+        def after_step(self): seen.append((self.sample_tokens.now.item(),cfg.temperature_at((self.learn.steps.done-1)/30)))
     own = dict(settings, objective='electra', start_temperature=3., temperature_decay=.2, cache=tmp_path/'cache')
     learn = pretrain(**own, out=tmp_path/'whole', cbs=[Count()])
     assert len(seen)==30 and all(found==pytest.approx(wanted, rel=1e-6) for found,wanted in seen) and seen[0][0]==3.
-    assert learn.sample_tokens.temperature()==pytest.approx(temperature_at(1., cfg))
+    assert learn.sample_tokens.temperature()==pytest.approx(cfg.temperature_at(1.))
     for n in (7,99): pretrain(**own, out=tmp_path/'broken', cbs=[StopAt(n)])
     assert timeless(tmp_path/'whole')==timeless(tmp_path/'broken')
 
@@ -258,7 +258,7 @@ step = """
 import electra_nb.lab.register, resource, sys, torch
 from types import SimpleNamespace
 from electra_nb.model.towers import sizes
-from electra_nb.objectives.masking import MaskConfig, mask_prob_at, mask_tokens, n_used
+from electra_nb.objectives.masking import MaskConfig, mask_tokens, n_used
 from electra_nb.objectives.table import get_objective
 objective,bs = get_objective(sys.argv[1]),6
 torch.manual_seed(0)

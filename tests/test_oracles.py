@@ -223,7 +223,7 @@ def test_trajectory():
         opt.zero_grad()
         loss.backward()
         norm = nn.utils.clip_grad_norm_(model.parameters(), cfg.clip)
-        lr = lr_at(s, config['num_train_steps'], cfg.lr, cfg.warmup)
+        lr = lr_at(s, config['num_train_steps'], cfg)
         assert lr==pytest.approx(float(z['rec/lr'][s]), rel=1e-6, abs=1e-12)
         assert loss.item()==pytest.approx(float(z['rec/total_loss'][s]), rel=1e-4)
         assert norm.item()==pytest.approx(float(z['rec/global_norm'][s]), rel=1e-3)
@@ -466,7 +466,7 @@ def test_layerwise_adam(name, wd):
     for s in range(12):
         for k,p in params.items(): p.grad = torch.tensor(z[f'grads/{k}'][s])
         assert nn.utils.clip_grad_norm_(params.values(), 1.).item()==pytest.approx(float(z['global_norm'][s]), rel=1e-4)
-        opt.set_hyper('lr', [lr_at(s, 12, 3e-3, .25)*f for f in factors])
+        opt.set_hyper('lr', [lr_at(s, 12, OptimConfig(lr=3e-3, warmup=.25))*f for f in factors])
         opt.step()
         for k,p in params.items(): close(p, torch.tensor(z[f'params/{k}'][s]), 2e-6, (s, k))
 

@@ -11,10 +11,10 @@ __all__ = ['quiet_hf', 'one_thread', 'folder_state', 'load_folder_state', 'save_
 import json, os, torch
 from contextlib import contextmanager
 from ..core.messages import say_once
-from .families import families, family_named, family_of
+from .families import count_weights, families, family_named, family_of
 from ..text.tokenizer import row_tokenizer
 from pathlib import Path
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import nn
 from torch.nn.utils import parametrize
@@ -149,47 +149,8 @@ def _check_folder(folder, cfg):
     if (folder/'adapter_config.json').exists():
         raise ValueError(f"{folder} holds an adapter for another model: merge the two, and save the result with save_pretrained")
     if not path.is_file(): raise ValueError(f"{folder} has no model.safetensors. {_advice}")
-    if path.stat().st_size<family_of(cfg).n_weights(cfg):
+    if path.stat().st_size<count_weights(cfg):
         raise ValueError(f"{path}: the weights cannot be loaded (too few for the model in config.json). Fetch or make the file again.")
-
-# %% ../../nbs/book/20_hf.ipynb #ab0f81ba
-def _from_pretrained(cls, source, cfg):
-    "A model and the report about its weights."
-    local = Path(source).is_dir()
-    kw = dict(config=cfg, local_files_only=local, use_safetensors=True, ignore_mismatched_sizes=True, output_loading_info=True)
-    try:
-        with quiet_hf(), one_thread(): return cls.from_pretrained(source, attn_implementation='sdpa', dtype=torch.float32, **kw)
-    except (OSError,RuntimeError,SafetensorError) as e:
-        why = f"{type(e).__name__}: {str(e).splitlines()[0].split(' Please')[0]}"
-        advice = 'Fetch or make the file again.' if local else _advice
-        raise ValueError(f"{source}/model.safetensors: the weights cannot be loaded ({why}). {advice}") from e
-
-# %% ../../nbs/book/20_hf.ipynb #1472f3c1
-def _unexpected(model, info):
-    "The weights in a file that a model does not have: those that are never used, and the others."
-    heads_too = model.base_model is not model
-    extra = [k.removeprefix(model.base_model_prefix+'.') for k in sorted(info['unexpected_keys'])]
-    unused = [k for k in extra if k.startswith(family_of(model).unused)]
-    parts = tuple(name for name,_ in model.base_model.named_children())
-    return unused,[k for k in extra if k not in unused and (heads_too or k.startswith(parts))]
-
-def _weights_problem(model, info):
-    "What is wrong with the weights of a model that was loaded; None: nothing."
-    _,extra = _unexpected(model, info)
-    if extra: return f" has weights that the model in config.json does not have, such as {extra[0]}"
-    for k,shape,want in info['mismatched_keys']:
-        return f": {k} has the shape {tuple(shape)}, but {tuple(want)} in the model that config.json describes"
-    missing = sorted(info['missing_keys'])
-    if missing: return f" lacks {missing[0]}{'' if len(missing)==1 else f' and {len(missing)-1} more weights of the model'}"
-    bad = [n for n,p in model.named_parameters() if not p.isfinite().all()]
-    return f": {bad[0]} holds numbers that are not finite" if bad else None
-
-# %% ../../nbs/book/20_hf.ipynb #55d94d28
-def _check_types(path):
-    with safe_open(path, 'pt') as f: kinds = {k:f.get_slice(k).get_dtype() for k in f.keys() if not k.endswith('_ids')}
-    wrong = [k for k,t in kinds.items() if t not in ('F64','F32','F16','BF16')]
-    if wrong: raise ValueError(f"{path}: {wrong[0]} holds {kinds[wrong[0]]}, not the floating-point numbers that weights are: "
-        "take the model that was not quantized")
 
 # %% ../../nbs/book/20_hf.ipynb #ed1cfc03
 _numbers = torch.float64,torch.float32,torch.float16,torch.bfloat16
@@ -221,6 +182,38 @@ def read_weights(
         raise ValueError(f"{path}: the weights cannot be loaded ({why}). Fetch or make the file again.") from e
     return check_weights(weights, path)
 
+# %% ../../nbs/book/20_hf.ipynb #ab0f81ba
+def _from_pretrained(cls, source, cfg):
+    "A model and the report about its weights."
+    weights = read_weights(source, cfg) if Path(source).is_dir() else None
+    name = source if weights is None else None
+    kw = dict(config=cfg, state_dict=weights, use_safetensors=True, ignore_mismatched_sizes=True, output_loading_info=True)
+    try:
+        with quiet_hf(), one_thread(): return cls.from_pretrained(name, attn_implementation='sdpa', dtype=torch.float32, **kw)
+    except (OSError,RuntimeError,SafetensorError) as e:
+        why = f"{type(e).__name__}: {str(e).splitlines()[0].split(' Please')[0]}"
+        raise ValueError(f"{source}/model.safetensors: the weights cannot be loaded ({why}). {_advice}") from e
+
+# %% ../../nbs/book/20_hf.ipynb #1472f3c1
+def _unexpected(model, info):
+    "The weights in a file that a model does not have: those that are never used, and the others."
+    heads_too = model.base_model is not model
+    extra = [k.removeprefix(model.base_model_prefix+'.') for k in sorted(info['unexpected_keys'])]
+    unused = [k for k in extra if k.startswith(family_of(model).unused)]
+    parts = tuple(name for name,_ in model.base_model.named_children())
+    return unused,[k for k in extra if k not in unused and (heads_too or k.startswith(parts))]
+
+def _weights_problem(model, info):
+    "What is wrong with the weights of a model that was loaded; None: nothing."
+    _,extra = _unexpected(model, info)
+    if extra: return f" has weights that the model in config.json does not have, such as {extra[0]}"
+    for k,shape,want in info['mismatched_keys']:
+        return f": {k} has the shape {tuple(shape)}, but {tuple(want)} in the model that config.json describes"
+    missing = sorted(info['missing_keys'])
+    if missing: return f" lacks {missing[0]}{'' if len(missing)==1 else f' and {len(missing)-1} more weights of the model'}"
+    bad = [n for n,p in model.named_parameters() if not p.isfinite().all()]
+    return f": {bad[0]} holds numbers that are not finite" if bad else None
+
 # %% ../../nbs/book/20_hf.ipynb #3b80ce74
 def load_tower(
     cls:type, # class of the model
@@ -228,11 +221,7 @@ def load_tower(
     cfg:PreTrainedConfig=None, # None: as in the folder; a name on the hub needs one
 ) -> PreTrainedModel:
     "Load a model in single precision, and refuse what does not fit."
-    cfg,folder = cfg or read_config(source),Path(source)
-    path,local = folder/'model.safetensors',folder.is_dir()
-    if local: _check_folder(folder, cfg)
-    model,info = _from_pretrained(cls, source, cfg)
-    if local: _check_types(path)
+    path,(model,info) = Path(source)/'model.safetensors',_from_pretrained(cls, source, cfg or read_config(source))
     problem = _weights_problem(model, info)
     if problem: raise ValueError(f"{path}{problem}")
     unused,_ = _unexpected(model, info)

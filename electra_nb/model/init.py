@@ -42,18 +42,17 @@ def look_at(
     att:nn.Module, # attention, with `query` and `key`; is changed
     offsets:tuple, # of the heads
     n:int, # units of a position
-    gain:float=4., # sharpness
 ) -> None:
     "Let each head of an attention layer attend to one offset."
     for w in (att.query.weight,att.key.weight): w *= .3
     size = att.attention_head_size
     for h in range(att.num_attention_heads):
         at = slice(h*size, h*size+n)
-        att.query.weight[at,-n:] += gain**.5*torch.eye(n)
-        att.key.weight[at,-n:] += gain**.5*_rotation(offsets[h%len(offsets)], n)
+        att.query.weight[at,-n:] += 2*torch.eye(n) # so sharp is the attention
+        att.key.weight[at,-n:] += 2*_rotation(offsets[h%len(offsets)], n)
 
 # %% ../../nbs/book/17_init.ipynb #4457ebd6
-def _init_embeddings(emb, n, word_std):
+def _init_embeddings(emb, n, word_std=.05):
     "Words and types in the first units, sinusoidal positions in the last n."
     for e in (emb.word_embeddings,emb.token_type_embeddings):
         nn.init.normal_(e.weight, std=word_std)
@@ -66,8 +65,6 @@ def _init_embeddings(emb, n, word_std):
 # %% ../../nbs/book/17_init.ipynb #e8b44711
 def init_local(
     model:nn.Module, # a tower whose hidden size equals its embedding size
-    gain:float=4., # sharpness of the attention to the fixed offsets
-    word_std:float=.05, # standard deviation of the word vectors
 ) -> None:
     "Initial values with attention to neighbours, in place."
     cfg = model.config
@@ -77,6 +74,6 @@ def init_local(
         if isinstance(m, nn.Linear): nn.init.normal_(m.weight, std=m.in_features**-.5)
         if getattr(m, 'bias', None) is not None: nn.init.zeros_(m.bias)
     with torch.no_grad():
-        _init_embeddings(model.base_model.embeddings, n, word_std)
+        _init_embeddings(model.base_model.embeddings, n)
         for stack in (m.layer for m in model.modules() if isinstance(getattr(m, 'layer', None), nn.ModuleList)):
-            for i,layer in enumerate(stack): look_at(layer.attention.self, neighbours[min(i, 1)], n, gain)
+            for i,layer in enumerate(stack): look_at(layer.attention.self, neighbours[min(i, 1)], n)

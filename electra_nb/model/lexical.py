@@ -30,12 +30,11 @@ def count_neighbours(
 # %% ../../nbs/book/21_lexical.ipynb #c07f4e4d
 def ppmi(
     counts:sparse.csr_matrix, # (v, w) from `count_neighbours`, or of words with other columns
-    power:float=.75, # of the neighbour's frequency, 0 to 1
 ) -> sparse.csr_matrix: # (v, w) positive pointwise mutual information, in nats
     "How much more often than by chance two tokens stand near each other."
     pairs = counts.tocoo()
     n,near = (np.asarray(counts.sum(axis)).ravel() for axis in (1,0))
-    p = near**power/(near**power).sum()
+    p = near**.75/(near**.75).sum() # rare neighbours count for more
     value = np.log(pairs.data/(n[pairs.row]*p[pairs.col]))
     keep = value>0
     return sparse.csr_matrix((value[keep],(pairs.row[keep],pairs.col[keep])), shape=counts.shape)

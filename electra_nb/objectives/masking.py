@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['whole_batch', 'MaskConfig', 'n_slots', 'n_used', 'candidates', 'WholeBatch', 'draw_slots', 'apply_mask',
-           'random_words', 'share_done', 'mask_prob_at', 'word_sign', 'continues_word', 'span_lengths', 'word_numbers',
-           'span_numbers', 'draw_units', 'mask_tokens', 'MaskTokens']
+           'random_words', 'share_done', 'word_sign', 'continues_word', 'span_lengths', 'word_numbers', 'span_numbers',
+           'draw_units', 'mask_tokens', 'MaskTokens']
 
 # %% ../../nbs/book/22_masking.ipynb #8dad0879
 import math, torch
@@ -42,6 +42,11 @@ class MaskConfig(Settings):
     def mean_prob(self):
         "The mean share over a training."
         return self.mask_prob if self.final_mask_prob is None else (self.mask_prob+self.final_mask_prob)/2
+
+    def prob_at(self, done:float) -> float: # share of the training that is done, 0 to 1
+        "Share of the ids in a row that get a slot at a moment of the training."
+        if self.final_mask_prob is None: return self.mask_prob
+        return self.mask_prob+(self.final_mask_prob-self.mask_prob)*done
 
 # %% ../../nbs/book/22_masking.ipynb #ba066b0a
 def n_slots(
@@ -125,15 +130,6 @@ def share_done(
     "How much of a training is done."
     steps = getattr(learn, 'steps', None)
     return steps.done/steps.last if steps and steps.last else learn.pct_train
-
-# %% ../../nbs/book/22_masking.ipynb #b4c5d425
-def mask_prob_at(
-    done:float, # share of the training that is done, 0 to 1
-    cfg:MaskConfig=MaskConfig(), # first and last share
-) -> float:
-    "Share of the ids in a row that get a slot at a moment of the training."
-    if cfg.final_mask_prob is None: return cfg.mask_prob
-    return cfg.mask_prob+(cfg.final_mask_prob-cfg.mask_prob)*done
 
 # %% ../../nbs/book/22_masking.ipynb #2d9b1973
 def word_sign(
@@ -248,7 +244,7 @@ class MaskTokens(Callback):
     def prob(self):
         "The share of now; evaluations have that of the end, so that they can be compared."
         if self.cfg.final_mask_prob is None: return None
-        return mask_prob_at(share_done(self.learn) if self.training else 1., self.cfg)
+        return self.cfg.prob_at(share_done(self.learn) if self.training else 1.)
 
     def before_batch(self):
         xb,weights = self.mask(*self.xb, *self.yb)

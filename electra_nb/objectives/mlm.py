@@ -57,7 +57,7 @@ class MLMEval(Evaluate):
         hidden = self.xb[3].gather(1, slots)==self.mask_id
         self.sums.add(generator_sums(self.pred.nll, self.pred.preds, ids.gather(1, slots), self.yb[0], hidden, self.log_unigram))
 
-    def compute(self): return generator_metrics(self.sums.read()) if self.sums.names else {}
+    def compute(self): return generator_metrics(self.sums.read()) if self.sums else {}
 
 # %% ../../nbs/book/28_mlm.ipynb #ca841c2c
 _loss = replace(gen_panel, title='Loss', curves=(Curve('mlm_loss', 'training', 'train'),*gen_panel.curves[1:]))

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['temperature_settings', 'Proposal', 'adjust_logits', 'gumbel_sample', 'inverse_cdf_sample', 'SampleConfig',
-           'temperature_at', 'sample_tokens', 'corrupt', 'SampledModel']
+           'sample_tokens', 'corrupt', 'SampledModel']
 
 # %% ../../nbs/book/24_sampling.ipynb #409ecdca
 import math, torch, torch.nn.functional as F
@@ -76,16 +76,12 @@ class SampleConfig(Settings):
         if self.start_temperature is None and self.temperature_decay!=.1:
             raise ValueError('temperature_decay would have no effect: pass start_temperature too, or leave it out')
 
-temperature_settings = ('temperature','start_temperature','temperature_decay')
+    def temperature_at(self, done:float) -> float: # share of the training that is done, 0 to 1
+        "Temperature of the draws at a moment of the training."
+        if self.start_temperature is None: return self.temperature
+        return self.temperature+(self.start_temperature-self.temperature)*math.exp(-done/self.temperature_decay)
 
-# %% ../../nbs/book/24_sampling.ipynb #2ea0a68d
-def temperature_at(
-    done:float, # share of the training that is done, 0 to 1
-    cfg:SampleConfig=SampleConfig(), # first and last temperature
-) -> float:
-    "Temperature of the draws at a moment of the training."
-    if cfg.start_temperature is None: return cfg.temperature
-    return cfg.temperature+(cfg.start_temperature-cfg.temperature)*math.exp(-done/cfg.temperature_decay)
+temperature_settings = ('temperature','start_temperature','temperature_decay')
 
 # %% ../../nbs/book/24_sampling.ipynb #7e9a98a4
 @torch.no_grad()

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['checkpoint_steps', 'newest_checkpoint', 'remove_partial', 'prune_checkpoints', 'random_state', 'set_random_state',
-           'fork_rng', 'optimizer_state', 'set_optimizer_state', 'own_state', 'set_own_state', 'check_finite',
-           'checkpoint_bytes', 'save_checkpoint', 'checkpoint_state', 'load_towers', 'load_weights', 'load_checkpoint']
+           'fork_rng', 'optimizer_state', 'put_back', 'own_state', 'check_finite', 'checkpoint_bytes',
+           'save_checkpoint', 'trainer_json', 'checkpoint_state', 'load_towers', 'load_checkpoint']
 
 # %% ../../nbs/book/30_checkpoints.ipynb #ccea67bd
 import json, os, random, re, shutil, warnings
@@ -91,23 +91,20 @@ def optimizer_state(
 ) -> dict: # tensors by name
     "Both moments of every parameter."
     adam = opt.opt
-    trained = [(n,adam.state[p]) for n,p in model.named_parameters() if p in adam.state]
-    return {f'{k}.{n}':state[k] for n,state in trained for k in adam.saved}
+    return {f'{k}.{n}':adam.state[p][k] for n,p in model.named_parameters() if p in adam.state for k in adam.saved}
 
 # %% ../../nbs/book/30_checkpoints.ipynb #b7590ea1
-def set_optimizer_state(
-    model:torch.nn.Module,
-    opt, # fastai `OptimWrapper` around `ElectraAdam`
-    tensors:dict, # from `optimizer_state`
+@torch.no_grad()
+def put_back(
+    tensors:dict, # by name, are changed
+    saved:dict, # of a checkpoint, by name
 ) -> None:
-    "Put both moments of every parameter back."
-    opt.opt.init_state()
-    named = {f'{k}.{n}':(p,k) for n,p in model.named_parameters() if p in opt.opt.state for k in opt.opt.saved}
-    missing = [name for name in named if name not in tensors]
+    "Give tensors the values that were saved."
+    missing = [k for k in tensors if k not in saved]
     if missing:
-        raise ValueError(f"the checkpoint lacks {len(missing)} of the {len(named)} moments of the optimizer, such as {missing[0]}: "
-            "it belongs to another model or another version")
-    for name,(p,k) in named.items(): opt.opt.state[p][k].copy_(tensors[name])
+        raise ValueError(f"the checkpoint lacks {len(missing)} of {len(tensors)} tensors, such as {missing[0]}: it belongs to another "
+            "model, another objective or another version")
+    for k,v in tensors.items(): v.copy_(saved[k])
 
 # %% ../../nbs/book/30_checkpoints.ipynb #246158e2
 def own_state(
@@ -117,20 +114,8 @@ def own_state(
     held = {id(v) for tower in model.parts.values() for v in folder_state(tower).values()}
     own = {}
     for k,v in model.state_dict(keep_vars=True).items():
-        if id(v) not in held: own.setdefault(id(v), (k,v)) # a shared tensor counts once
+        if id(v) not in held: own.setdefault(id(v), (f'own.{k}',v)) # a shared tensor counts once
     return dict(own.values())
-
-# %% ../../nbs/book/30_checkpoints.ipynb #e5d4547a
-def set_own_state(
-    model:torch.nn.Module, # with `parts`, its towers by name
-    tensors:dict, # of a checkpoint, by name
-) -> None:
-    "Put it back, in place."
-    own = own_state(model)
-    missing = [k for k in own if f'own.{k}' not in tensors]
-    if missing: raise ValueError(f"the checkpoint lacks {missing[0]}: it belongs to another objective or another version")
-    with torch.no_grad():
-        for k,v in own.items(): v.copy_(tensors[f'own.{k}'])
 
 # %% ../../nbs/book/30_checkpoints.ipynb #9262b64a
 def check_finite(
@@ -161,8 +146,7 @@ def save_checkpoint(
 ) -> None:
     "Write a complete checkpoint."
     tensors,values = random_state()
-    tensors.update(optimizer_state(model, opt))
-    tensors.update({f'own.{k}':v for k,v in own_state(model).items()})
+    tensors |= optimizer_state(model, opt) | own_state(model)
     check_finite({**dict(model.named_parameters()), **tensors}, f'{Path(path).name} is not saved')
     def write(tmp):
         for name,tower in model.parts.items(): save_tower(tower, tmp/name, tok)
@@ -171,11 +155,8 @@ def save_checkpoint(
     atomic_folder(path, write)
 
 # %% ../../nbs/book/30_checkpoints.ipynb #b723e4fd
-def checkpoint_state(
-    path:str, # a checkpoint
-) -> dict: # counters, position in the log
-    "The state that was saved, without the tensors."
-    return json.loads((Path(path)/'trainer.json').read_text(encoding='utf-8'))['state']
+def trainer_json(path:str) -> dict: return json.loads((Path(path)/'trainer.json').read_text(encoding='utf-8')) # of a checkpoint
+def checkpoint_state(path:str) -> dict: return trainer_json(path)['state'] # counters, position in the log
 
 # %% ../../nbs/book/30_checkpoints.ipynb #2ec3493f
 def load_towers(
@@ -191,26 +172,19 @@ def load_towers(
         if missing or unexpected:
             raise ValueError(f"{path}: {name} does not fit this model (missing {missing[:3]}, unexpected {unexpected[:3]})")
 
-# %% ../../nbs/book/30_checkpoints.ipynb #17262d63
-def load_weights(
-    path:str, # a checkpoint or a finished run
-    model:torch.nn.Module, # of the same towers and shapes
-) -> None:
-    "Put the weights of all towers back, and what the model keeps beside them, if it is there."
-    load_towers(path, model)
-    rest = Path(path)/'trainer.safetensors'
-    if rest.exists(): set_own_state(model, load_file(rest))
-
 # %% ../../nbs/book/30_checkpoints.ipynb #fa9040ab
 def load_checkpoint(
-    path:str, # a checkpoint that `newest_checkpoint` approved
+    path:str, # a checkpoint that `newest_checkpoint` approved, or a finished run
     model:torch.nn.Module, # of the same towers and shapes
-    opt, # its optimizer
-) -> dict: # the state that was saved
+    opt=None, # its optimizer; None: moments and random states are left alone
+) -> None:
     "Put weights, the rest of the model, moments and random states back, in place."
+    path = Path(path)
     load_towers(path, model)
-    tensors,values = load_file(Path(path)/'trainer.safetensors'),json.loads((Path(path)/'trainer.json').read_text(encoding='utf-8'))
-    set_own_state(model, tensors)
-    set_optimizer_state(model, opt, tensors)
-    set_random_state(tensors, values['random'])
-    return values['state']
+    if opt is None and not (path/'trainer.safetensors').exists(): return # a finished run
+    tensors = load_file(path/'trainer.safetensors')
+    put_back(own_state(model), tensors)
+    if opt is None: return
+    opt.opt.init_state()
+    put_back(optimizer_state(model, opt), tensors)
+    set_random_state(tensors, trainer_json(path)['random'])

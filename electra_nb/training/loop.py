@@ -8,7 +8,7 @@ __all__ = ['speed', 'watchers', 'engines', 'RunCallbacks', 'check_vocabulary', '
            'check_same_run', 'resume', 'Watcher', 'OneProcess', 'DrawCurves', 'run_callbacks', 'train']
 
 # %% ../../nbs/book/37_loop.ipynb #adcb2284
-import json, torch
+import json, math, torch
 from collections import namedtuple
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -24,7 +24,7 @@ from .nonfinite import DumpBadBatch
 from .optim import ClipGrads, OptimConfig, WarmupDecay, adam_args, tower_factors, tower_groups
 from .progress import StepProgress, Steps, orders
 from .steps import CostLimit, EvalIntervals, RestoreScaler, SaveSteps, TrainConfig
-from .steps import eval_interval, milestones, n_intervals, stop_signals
+from .steps import eval_interval, milestones, stop_signals
 import fastai.callback.schedule # chkstyle: ignore (gives `Learner` its `lr_find`)
 import fastai.callback.progress # chkstyle: ignore (gives `Learner` its bar, and `no_bar`)
 import fastai.callback.hook # chkstyle: ignore (gives `Learner` its `summary`)
@@ -295,7 +295,8 @@ def _tidy(learn, run, cfg, state):
 # %% ../../nbs/book/37_loop.ipynb #7e901156
 def _fit(learn, own, cfg, cbs):
     "Train until the last step or a stop."
-    n = n_intervals(learn.steps.done, learn.steps.last, eval_interval(cfg))
+    every = eval_interval(cfg)
+    n = math.ceil(learn.steps.last/every)-learn.steps.done//every # evaluations that are still to come
     def advice(): return smaller_batches(cfg, learn.dls.train.examples.max_len, newest_checkpoint(own.saver.home) is not None)
     try:
         with explain_memory(advice): learn.fit(n, cbs=[*own,*cbs])

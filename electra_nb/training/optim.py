@@ -126,18 +126,14 @@ schedules = dict(linear=lambda t: 1-t, constant=lambda t: 1., cosine=SchedCos(1.
 def lr_at(
     step:int, # updates done so far
     n_steps:int, # length of the training, in steps
-    lr:float=5e-4, # peak learning rate
-    warmup:float=10_000, # steps of warmup; below 1: as a share of `n_steps`; 0: none
-    power:float=1., # exponent of the decay
-    times_decay:bool=True, # the decay runs from the first step (original code); False: from the end of the warmup
-    schedule:str='linear', # key of `schedules`
+    cfg:OptimConfig=OptimConfig(), # peak, warmup, decay
 ) -> float:
     "Learning rate of update number `step`, counted from 0."
-    if warmup<1: warmup = warmup*n_steps
-    if not times_decay and step<warmup<=n_steps: return lr*step/warmup
-    start = 0 if times_decay or warmup>=n_steps else warmup
-    decay = schedules[schedule]((min(step, n_steps)-start)/(n_steps-start))**power
-    return lr*decay*(min(1., step/warmup) if warmup else 1.)
+    warmup = cfg.warmup*n_steps if cfg.warmup<1 else cfg.warmup
+    if not cfg.warmup_times_decay and step<warmup<=n_steps: return cfg.lr*step/warmup
+    start = 0 if cfg.warmup_times_decay or warmup>=n_steps else warmup
+    decay = schedules[cfg.schedule]((min(step, n_steps)-start)/(n_steps-start))**cfg.lr_power
+    return cfg.lr*decay*(min(1., step/warmup) if warmup else 1.)
 
 # %% ../../nbs/book/36_optim.ipynb #7b74caa3
 class WarmupDecay(Callback):
@@ -149,8 +145,7 @@ class WarmupDecay(Callback):
     ): self.n_steps,self.cfg,self.factors = n_steps,cfg,factors
     def before_batch(self):
         if not self.training: return
-        cfg = self.cfg
-        lr = lr_at(self.learn.steps.done, self.n_steps, cfg.lr, cfg.warmup, cfg.lr_power, cfg.warmup_times_decay, cfg.schedule)
+        lr = lr_at(self.learn.steps.done, self.n_steps, self.cfg)
         self.opt.set_hyper('lr', [lr*f for f in self.factors])
 
 # %% ../../nbs/book/36_optim.ipynb #65fb054a

@@ -138,7 +138,7 @@ class Step:
     def __call__(self, batch):
         train,cfg = self.recipe.train,self.recipe.optim
         xb,weights = self.masks.mask(*batch[:4 if train.unpad else 3])
-        lr = lr_at(self.n, train.steps, cfg.lr, cfg.warmup)
+        lr = lr_at(self.n, train.steps, cfg)
         for group in self.opt.param_groups: group['lr'] = lr
         loss = self.loss_func(self.model, xb, weights, self.recipe.objective.loss)
         loss.backward()

@@ -140,7 +140,6 @@ def int8_weights(
 def write_int8(
     path:Path, # .onnx file of 32 bits
     out:Path, # .onnx file
-    least:int=1024, # numbers of a matrix that is rounded
 ) -> None:
     "The same model with weights of 8 bits, which are multiplied with their scales when it is opened."
     import onnx
@@ -149,7 +148,7 @@ def write_int8(
     kept,read = [],[]
     for t in graph.initializer:
         w = onnx.numpy_helper.to_array(t)
-        if w.dtype!=np.float32 or w.ndim!=2 or w.size<least or w.size%16: kept.append(t)
+        if w.dtype!=np.float32 or w.ndim!=2 or w.size<1024 or w.size%16: kept.append(t)
         else:
             names = [f'{t.name}_{part}' for part in ('int8','scale','shape')]
             kept += map(array, (*int8_weights(w),np.array(w.shape)), names)
@@ -179,12 +178,11 @@ def held_out_texts(
 def here(
     opened:Opened,
     texts:list, # strings, or pairs of them
-    bs:int=8, # texts at a time
 ) -> list: # arrays, in the order of texts: what each output says, padding left out
     "The numbers as PyTorch computes them."
     out = []
-    for i in range(0, len(texts), bs):
-        batch = batch_of(opened, texts[i:i+bs])
+    for i in range(0, len(texts), 8):
+        batch = batch_of(opened, texts[i:i+8])
         with torch.no_grad(): found = Numbers(opened)(**batch)
         whole = opened.use=='classify'
         out += [x[r] if whole else x[r][m.bool()] for x in found for r,m in enumerate(batch['attention_mask'])]

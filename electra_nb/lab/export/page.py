@@ -103,10 +103,9 @@ def swapped_examples(
     scorer:Scorer,
     texts:list, # sentences
     n:int=5, # at most
-    words:int=20, # of a sentence, at most
 ) -> list: # strings, the clearest first
     "Sentences with two swapped words that a model notices."
-    some = [p.bad for p in swapped_pairs(texts, scorer.tok) if len(p.bad.split())<=words and '##' not in p.bad]
+    some = [p.bad for p in swapped_pairs(texts, scorer.tok) if len(p.bad.split())<=20 and '##' not in p.bad]
     found = sorted(score_texts(scorer, some), key=lambda t: -max((w.error_prob for w in t.words), default=0.))
     return [t.text for t in found[:n]]
 
@@ -120,7 +119,6 @@ def page_model(
     runtime:Path, # with score.mjs
     folder:Path, # gets the files
     texts:list=None, # as in `to_page`
-    small:int=4_000_000, # bytes of a 32-bit model that goes along
 ) -> tuple: # `PageModel`, lines for models.json
     "Pack a model and compare what Node says with `score`."
     where,_ = find_tower(source, 'discriminator')
@@ -132,7 +130,7 @@ def page_model(
     if gaps['model']>1e-4: raise RuntimeError(f"{name}: JavaScript computes other probabilities than `score` (off by {gaps['model']:.2g})")
     for f in ('onnx/model_int8.onnx','tokenizer.json','tokenizer_config.json'): shutil.copy(folder/'whole'/f, folder)
     bits = {'model_int8':'8 bits'}
-    if made.bytes['model']<=small:
+    if made.bytes['model']<=4_000_000: # then the 32-bit model goes along
         shutil.copy(folder/'whole'/'onnx'/'model.onnx', folder)
         bits['model'] = '32 bits'
     shutil.rmtree(folder/'whole')

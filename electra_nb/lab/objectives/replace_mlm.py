@@ -94,7 +94,7 @@ class ReplaceEval(MLMEval):
         return copy_sums(out.main_nll, out.main_preds, targets, out.corrupted.gather(1, out.slots), weights, self.log_unigram)
 
     def compute(self):
-        if not self.sums.names: return {}
+        if not self.sums: return {}
         s = self.sums.read()
         return {**generator_metrics(s), **copy_metrics(s), 'sampled_accuracy':s['sample_hit']/max(1, s['slots'])}
 

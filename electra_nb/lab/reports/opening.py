@@ -15,7 +15,7 @@ from ...text.corpus import get_corpus
 from ...text.examples import build_examples, examples_folder
 from ...text.rows import Examples
 from ...text.tokenizer import load_tokenizer
-from ...training.checkpoints import checkpoint_state, load_weights, newest_checkpoint
+from ...training.checkpoints import checkpoint_state, load_checkpoint, newest_checkpoint
 from ...training.device import pick_device
 from ...training.log import fill_recorder, read_log
 from ...training.loop import pretrain_learner
@@ -75,7 +75,7 @@ def open_run(
     state = {} if weights==folder else checkpoint_state(weights)
     towers = recipe.objective.build(recipe.model, len(tok), tok.pad_token_id)
     learn = pretrain_learner(*rows, tok, recipe.objective, towers, recipe.train, recipe.optim, device)
-    load_weights(weights, learn.model)
+    load_checkpoint(weights, learn.model)
     log = read_log(folder/'log.jsonl')
     learn.steps.done = state.get('n_updates') or max((l['step'] for l in log), default=0)
     learn.steps.batches = state.get('n_batches') or learn.steps.done*recipe.train.accumulate

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['kinds_of', 'Place', 'masked_crc', 'varint', 'to_varint', 'fields', 'write_block', 'read_block', 'table_bytes',
-           'table_entries', 'read_place', 'write_place', 'checkpoint_prefix', 'in_file', 'write_variables',
+           'table_entries', 'read_place', 'write_place', 'checkpoint_prefix', 'say_where', 'write_variables',
            'read_variables']
 
 # %% ../../../nbs/lab/tf1/01_bundle.ipynb #2aa31e72
@@ -147,17 +147,10 @@ def checkpoint_prefix(source:str) -> Path: # prefix, one of the files, or a fold
 
 # %% ../../../nbs/lab/tf1/01_bundle.ipynb #c9912c0a
 @contextmanager
-def in_file(path:Path, advice:str='. Fetch or make the file again'): # both for the message
-    "Say in which file something is wrong."
+def say_where(where:str, advice:str=''): # both for the message
+    "Say in which file or variable something is wrong."
     try: yield
-    except (ValueError,OSError) as e: raise ValueError(f"{path} cannot be read: {e}{advice}") from None
-
-# %% ../../../nbs/lab/tf1/01_bundle.ipynb #4983faca
-@contextmanager
-def _variable(name):
-    "Say in which variable something is wrong."
-    try: yield
-    except ValueError as e: raise ValueError(f'{name!r}: {e}') from None
+    except (ValueError,OSError) as e: raise ValueError(f'{where}: {e}{advice}') from None
 
 # %% ../../../nbs/lab/tf1/01_bundle.ipynb #a12061b3
 def _places(data):
@@ -165,7 +158,7 @@ def _places(data):
     found = {}
     for name,value in table_entries(data):
         if (name := name.decode()) in found: raise ValueError(f'{name!r} is there twice')
-        with _variable(name): found[name] = read_place(value) if name else dict(fields(value))
+        with say_where(repr(name)): found[name] = read_place(value) if name else dict(fields(value))
     head = found.pop('', {16:1})
     if head.get(16): raise ValueError('it does not begin as the table of a little-endian machine does')
     order = sorted(p for p in found.values() if p.size)
@@ -181,7 +174,7 @@ def write_variables(prefix:Path, variables:dict) -> None: # path without endings
     arrays = {k:np.asarray(variables[k], order='C') for k in sorted(variables, key=str.encode)}
     entries = [(b'',b'\x08\x01\x1a\x02\x08\x01')] # one data file; version 1 of the format
     for name,x in arrays.items():
-        with _variable(name): entries.append((name.encode(),write_place(x, at)))
+        with say_where(repr(name)): entries.append((name.encode(),write_place(x, at)))
         at += x.nbytes
     prefix.parent.mkdir(parents=True, exist_ok=True)
     atomic_file(f'{prefix}.data-00000-of-00001', b''.join(x.tobytes() for x in arrays.values()))
@@ -192,10 +185,11 @@ def write_variables(prefix:Path, variables:dict) -> None: # path without endings
 def read_variables(prefix:Path) -> dict: # as of `checkpoint_prefix` -> arrays by name, read-only and mapped from the file
     "The variables of a checkpoint."
     index,files,out = Path(f'{prefix}.index'),{},{}
-    with in_file(index): n,places = _places(index.read_bytes())
+    again = '. Fetch or make the file again'
+    with say_where(f'{index} cannot be read', again): n,places = _places(index.read_bytes())
     for name,p in places.items():
         path = Path(f'{prefix}.data-{p.shard:05}-of-{n:05}')
-        with in_file(path):
+        with say_where(f'{path} cannot be read', again):
             if path not in files: files[path] = np.memmap(path, np.uint8, 'r') if path.stat().st_size else np.frombuffer(b'', np.uint8)
             raw = files[path][p.offset:p.offset+p.size]
             if len(raw)<p.size: raise ValueError(f'{name} lies beyond its {len(files[path])} bytes')

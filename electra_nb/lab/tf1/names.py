@@ -13,7 +13,7 @@ from ...core.files import atomic_file, atomic_folder, cache_folder, file_hash, h
 from ...core.files import read_json, remove_folder, verify_folder
 from ...core.messages import logger, say_once
 from ..start.weights import find_towers, modules_of, start_config, start_weights
-from .bundle import checkpoint_prefix, in_file, read_variables, write_variables
+from .bundle import checkpoint_prefix, read_variables, say_where, write_variables
 from ...model.families import electra_config, families
 from ...model.hf import load_tower
 from ...text.tokenizer import load_tokenizer, row_tokenizer
@@ -167,7 +167,7 @@ def read_towers(
     prefix,out = checkpoint_prefix(source),{}
     if prefix is None: raise FileNotFoundError(f"{source}: there is no TF1 checkpoint, which has a file ending in .index")
     variables,known = read_variables(prefix),_known(prefix, n_heads)
-    with in_file(prefix, ''):
+    with say_where(f'{prefix} cannot be read'):
         for tower,scopes in find_scopes(variables).items():
             out[tower] = _read_tower(variables, tower, scopes, scope_config(variables, scopes, known[tower=='generator']), slot)
     used = {v.removesuffix(slot) for t in out.values() for v in t.names.values()}
