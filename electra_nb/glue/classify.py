@@ -16,7 +16,7 @@ from ..model.families import family_of
 from .splits import split_rows
 from .tables import glue_layout, need_columns, Table
 from .tasks import Task, TextSplit, tasks # chkstyle: ignore (`tasks` is used in a class)
-from .twin import load_classifier, pipeline_lines, save_classifier, to_hf
+from .twin import pipeline_lines
 from fastai.metrics import AccumMetric
 from fastcore.basics import patch
 from functools import partial
@@ -128,7 +128,7 @@ class ClassifyConfig(LabelConfig):
 class Classify:
     "One label, or one score, for a text or a pair of texts."
     task:Task
-    title,settings = 'texts with labels or scores',ClassifyConfig
+    title,settings,models = 'texts with labels or scores',ClassifyConfig,(Classifier,)
     layout,tasks,own,rivals = glue_layout,tasks,None,() # `lab.kinds` has the reader of one's own rows, and names rivals
     pipeline,forms = 'text-classification',()
 
@@ -159,9 +159,6 @@ class Classify:
     def name(self, v): return self.names[int(v)] if self.names else f'{float(v):.2f}' # a label id, or a score, in words
     def files(self, rows, act): return {'.tsv':self.predictions(rows, act).to_csv(sep='\t', index_label='index')}
     def html(self, table): return table.to_html()
-    def hf_model(self, model): return to_hf(model, self.task)
-    def save(self, model, folder, tok, files): save_classifier(model, folder, tok, self.task, files)
-    def load(self, folder, dropout=0.1, attention_dropout=0.1): return load_classifier(folder, dropout, attention_dropout)
     def use(self, folder, own):
         text = "{'text': 'a text', 'text_pair': 'another'}" if self.pair else "'a text'"
         return pipeline_lines(self.pipeline, folder, text, 'truncation=True')

@@ -4,21 +4,20 @@
 
 # %% auto #0
 __all__ = ['OnCls', 'narrow_head', 'wide_head', 'hf_head', 'largest_unit', 'on_cls', 'electra_head', 'dense_tensors', 'as_hf',
-           'named_outputs', 'to_hf', 'encoder_alone', 'lone_encoder', 'refuse_twin', 'save_head', 'save_classifier',
-           'load_head', 'load_classifier', 'pipeline_lines', 'predict_lines']
+           'named_outputs', 'encoder_alone', 'lone_encoder', 'load_head', 'pipeline_lines', 'predict_lines']
 
 # %% ../../nbs/book/46_twin.ipynb #37af8686
 import torch
 from collections import namedtuple
-from collections.abc import Callable
 from copy import deepcopy
 from ..model.families import family_of
 from ..model.hf import save_tower
 from .encoders import load_encoder
-from .head import Classifier, mean_layer
+from .head import Classifier, KeptModel, mean_layer
 from .tasks import Task
 from ..core.files import atomic_folder
 from ..core.messages import say_once
+from fastcore.basics import patch
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
@@ -118,16 +117,16 @@ def as_hf(
 def named_outputs(names) -> dict: return dict(id2label=dict(enumerate(names)), label2id={n:i for i,n in enumerate(names)})
 
 # %% ../../nbs/book/46_twin.ipynb #b5c67c65
-def to_hf(
-    model:Classifier,
+@patch
+def twin(self:Classifier,
     task:Task, # its labels name the outputs
 ) -> PreTrainedModel: # in evaluation mode
     "The same model as a class of transformers."
     names = task.words or task.labels or ('score',)
     kind = 'single_label_classification' if task.labels else 'regression'
     low,high = (0.,1.) if task.labels else task.scale
-    w,b = model.head.weight*(high-low),model.head.bias*(high-low)+low
-    return as_hf(model.electra, 'classify', w, b, model.pooling, **named_outputs(names), problem_type=kind)
+    w,b = self.head.weight*(high-low),self.head.bias*(high-low)+low
+    return as_hf(self.electra, 'classify', w, b, self.pooling, **named_outputs(names), problem_type=kind)
 
 # %% ../../nbs/book/46_twin.ipynb #478ca36f
 @torch.no_grad()
@@ -143,53 +142,43 @@ def encoder_alone(
     return twin.eval()
 
 # %% ../../nbs/book/46_twin.ipynb #15ed453e
-def lone_encoder(
-    model:nn.Module, # with a head that no class of transformers has
-    head:str, # as for `encoder_alone`
-    instead:str, # a setting with which the model has a class there, such as `head='plain'`
-) -> PreTrainedModel:
+def lone_encoder(model:KeptModel) -> PreTrainedModel:
     "The encoder of a model for its folder, and a word about the rest."
+    head,instead = model.alone
     say_once("transformers has no class with this head, so its Auto classes and pipelines refuse the folder of this model: "
         f"Study.predict reads it. Fine-tune with {instead} for a folder that they open")
     return encoder_alone(model.electra, head)
 
-def refuse_twin(instead:str): # as for `lone_encoder`
-    raise ValueError(f"transformers has no class with this head: fine-tune with {instead} for the same answers there")
+@patch
+def hf_model(self:KeptModel, task:Task) -> PreTrainedModel:
+    "The same model as a class of transformers; refused where there is none."
+    if not self.alone: return self.twin(task)
+    raise ValueError(f"transformers has no class with this head: fine-tune with {self.alone[1]} for the same answers there")
 
 # %% ../../nbs/book/46_twin.ipynb #eb013237
-def save_head(
-    model:nn.Module, # with a `head`
-    twin:PreTrainedModel, # the same model as a class of transformers
+@patch
+def save(self:KeptModel,
     folder:str, # becomes a Hugging Face folder
     tok:PreTrainedTokenizerFast,
+    task:Task, # what the model was trained for
     files:dict={}, # name -> text of files beside them, such as task.json
 ) -> None:
-    "Save a class of transformers with its tokenizer, and the trained head beside it."
-    head = {k:v.detach().contiguous().cpu() for k,v in model.head.state_dict().items()}
+    "Save the class of transformers, or the encoder alone, with its tokenizer, and the trained head beside it."
+    twin = lone_encoder(self) if self.alone else self.twin(task)
+    head = {k:v.detach().contiguous().cpu() for k,v in self.head.state_dict().items()}
     def write(tmp):
         save_tower(twin, tmp, tok)
-        save_file(head, tmp/'head.safetensors', dict(pooling=getattr(model, 'pooling', '')))
+        save_file(head, tmp/'head.safetensors', dict(pooling=self.pooling))
         for name,text in files.items(): (tmp/name).write_text(text, encoding='utf-8')
     atomic_folder(folder, write)
 
-# %% ../../nbs/book/46_twin.ipynb #73878260
-def save_classifier(
-    model:Classifier,
-    folder:str, # becomes a Hugging Face folder
-    tok:PreTrainedTokenizerFast,
-    task:Task,
-    files:dict={}, # name -> text, as for `save_head`
-) -> None:
-    "Save for `AutoModelForSequenceClassification`."
-    save_head(model, to_hf(model, task), folder, tok, files)
-
 # %% ../../nbs/book/46_twin.ipynb #2847476d
 def load_head(
-    folder:str, # from `save_head`
-    build:Callable, # (encoder, tensors of the head, its notes) -> model with that `head`
-    dropout:float=0.1, # in the encoder
+    folder:str, # from `KeptModel.save`
+    models:tuple, # classes that it may have
+    dropout:float=0.1, # in the encoder, and before the head of a classifier
     attention_dropout:float=0.1, # on attention weights
-) -> nn.Module:
+) -> KeptModel:
     "Load a fine-tuned model with the head that it was trained with."
     path = Path(folder)/'head.safetensors'
     if not path.is_file():
@@ -198,22 +187,13 @@ def load_head(
     electra = load_encoder(folder, dropout, attention_dropout)
     try:
         head = load_file(path)
-        with safe_open(path, 'pt') as f: model = build(electra, head, f.metadata() or {})
+        cls = next(m for m in models if not m.mark or m.mark in head)
+        with safe_open(path, 'pt') as f: model = cls.of_head(electra, head, f.metadata() or {}, dropout)
         model.head.load_state_dict(head)
     except (KeyError,RuntimeError,TypeError,SafetensorError) as e:
         why = f'{type(e).__name__}: {str(e).splitlines()[0]}'
         raise ValueError(f"{path} is no head of the model beside it ({why}): make the folder again") from None
     return model
-
-# %% ../../nbs/book/46_twin.ipynb #b681b441
-def load_classifier(
-    folder:str, # from `save_classifier`
-    dropout:float=0.1, # in the encoder and before the head
-    attention_dropout:float=0.1, # on attention weights
-) -> Classifier:
-    "Load a fine-tuned classifier."
-    def build(electra, head, notes): return Classifier(electra, len(head['bias']), dropout, notes.get('pooling', 'cls'))
-    return load_head(folder, build, dropout, attention_dropout)
 
 # %% ../../nbs/book/46_twin.ipynb #a76bdb8a
 def pipeline_lines(

@@ -10,7 +10,7 @@ __all__ = ['most', 'share', 'sums', 'maxima', 'walk', 'chain_losses', 'best_with
 import numpy as np, torch
 from collections.abc import Callable
 from ...core.messages import duration, logger, say_once
-from ...glue.head import dense, encode_rows
+from ...glue.head import KeptModel, dense, encode_rows
 from .clusters import run_clusters
 from .crf import CRF, crf_table, crf_tagger, tag_scores, word_features, word_keys
 from .tagger import TagFeatures, TagLoss
@@ -151,15 +151,18 @@ class WideHead(nn.Module):
         return (1. if self.training else share)*self.out(self.dropout(h))+of_crf
 
 # %% ../../../nbs/lab/tags/06_wide.ipynb #79184d16
-class WideTagger(nn.Module):
+class WideTagger(KeptModel):
     "An encoder and the wide head on the words of a sentence."
+    mark,alone = 'links',('tags',"tag_head='linear'")
     def __init__(self,
         electra:PreTrainedModel, # the encoder
         n_out:int, # number of tags
         n_rows:int=1, # of the CRF's table
     ):
-        super().__init__()
-        self.electra,self.head = electra,WideHead(electra.config.hidden_size, n_out, n_rows)
+        super().__init__(electra, WideHead(electra.config.hidden_size, n_out, n_rows))
+
+    @classmethod
+    def of_head(cls, electra, head, notes, dropout): return cls(electra, len(head['out.bias']), len(head['keys']))
 
     def forward(self,
         ids:Tensor, # (bs, sl) token ids
