@@ -82,7 +82,7 @@ def test_run_with_text(tmp_path, monkeypatch, capfd, at_once):
     learn = study.learner()
     learn.export(tmp_path/'learner.pkl')
     assert load_learner(tmp_path/'learner.pkl').predict('Fish see Boats')[0]==learn.predict('Fish see Boats')[0]
-    assert torch.equal(learn.model.head.keys, kind_of(study.data['names'].task).load(study.models()[0]).head.keys)
+    assert torch.equal(learn.model.head.keys, load_head(study.models()[0], kind_of(study.data['names'].task).models).head.keys)
     shutil.rmtree('run')
     shutil.rmtree('cache')
     after = predict(str(study.models()[0]), sentences)

@@ -52,7 +52,7 @@ class FinetuneConfig(OptimConfig):
     precision:str='auto' # 'fp32', 'fp16', 'bf16' (on CPUs too that have it), or 'auto': bf16 on a GPU, fp16 on an older one, fp32 on a CPU
     threads:int=None # CPU threads; None: torch's choice, divided among runs at the same time
     own:object=None # settings of the kind of the task; None: its defaults
-    ranges = dict(OptimConfig.ranges, layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=tuple(batch_orders),
+    ranges = dict(OptimConfig.ranges, layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=batch_orders,
         max_len='[5, inf)', reinit_layers='[0, inf)', dropout='[0, 1)', attention_dropout='[0, 1)',
         precision=('auto','fp32','bf16','fp16'), threads='(0, inf)')
 
