@@ -146,7 +146,7 @@ class Classify:
     def any_scale(self): return replace(self, task=replace(self.task, scale=(-3.4e38,3.4e38))) # any float32 but infinity
 
     def settle(self, splits): return self.task # labels are known before any file is read
-    def hold_out(self, rows, share, same=None): return split_rows(rows, bool(self.task.labels), share, same)
+    def hold_out(self, rows, share): return split_rows(rows, bool(self.task.labels), share)
     def features(self, rows, tok, max_len, own, train=False):
         return Features(rows, tok, max_len, train and own.swap_pairs and self.task.symmetric)
     def model(self, encoder, dropout, own):

@@ -123,14 +123,13 @@ def pass_batches(
     order:str='random', # 'random' (original code), or 'length': the rows of a batch are similarly long
     seed:int=0, # of the order
     epoch:int=0, # number of the pass
-    window:int=50, # batches that are sorted together
 ) -> list: # row numbers of each batch
     "All rows once, in a random order of rows or of batches."
     rng = np.random.default_rng([seed, epoch])
     def cut(rows, size): return [rows[i:i+size] for i in range(0, len(rows), size)]
     rows,out = rng.permutation(len(lens)),[]
     if order=='random': return cut(rows, bs)
-    for part in cut(rows, bs*window):
+    for part in cut(rows, 50*bs):
         batches = cut(part[np.argsort(lens[part], kind='stable')], bs)
         out += [batches[k] for k in rng.permutation(len(batches))]
     return out

@@ -44,7 +44,7 @@ class Kind(Protocol):
     def read(self, table:Table, labelled:bool=True): ... # rows of a table
     def rows_of(self, texts): ... # rows without labels, of what a user passes to `predict`
     def settle(self, splits:dict) -> Task: ... # the task, once the rows of all splits are known
-    def hold_out(self, rows, share:float, same:list=None) -> dict: ... # 'train' and 'dev' -> rows; rows with an equal `same` stay together
+    def hold_out(self, rows, share:float) -> dict: ... # 'train' and 'dev' -> rows
     def features(self, rows, tok, max_len:int, own, train:bool=False): ... # rows as the model reads them
     def model(self, encoder, dropout:float, own): ... # a model, not trained
     def training_loss(self, train, own): ... # loss with `activation`, `decodes` and `reduction`; `train` are the features

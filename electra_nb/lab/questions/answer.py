@@ -74,8 +74,7 @@ def rows_of(self:Answer, pairs) -> QuestionRows: # (question, context) or dictio
 
 # %% ../../../nbs/lab/questions/06_answer.ipynb #4879c854
 @patch
-def hold_out(self:Answer, rows:QuestionRows, share:float, same:list=None) -> dict: # 'train' and 'dev' -> rows
-    if same is not None: raise ValueError("group would have no effect on questions: those about a context stay together anyway")
+def hold_out(self:Answer, rows:QuestionRows, share:float) -> dict: # 'train' and 'dev' -> rows
     held = dev_split(rows.contexts, [0]*len(rows), share, map(text_core, rows.contexts))
     if not held.any(): raise ValueError(f"{rows.source} has one context, so none can be held out: pass more, or a file with dev=")
     return dict(train=rows.take(~held), dev=rows.take(held))

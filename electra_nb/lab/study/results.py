@@ -50,13 +50,12 @@ def top_losses(
 # %% ../../../nbs/lab/study/02_results.ipynb #a1b2c332
 def plot_confusion(
     learn:Learner, # trained on labels
-    most:int=40, # labels to be shown
 ) -> ShownFigure:
     "Which labels are taken for which, on the dev split."
     dl = learn.dls.valid
     true,pred,names = dl.kind.confused(dl.examples.rows, dev_predictions(learn)[1])
     mistakes = np.bincount(np.concatenate([true[true!=pred],pred[true!=pred]]).astype(int), minlength=len(names))
-    shown = np.sort(np.argsort(-mistakes, kind='stable')[:most])
+    shown = np.sort(np.argsort(-mistakes, kind='stable')[:40])
     fig = ShownFigure(figsize=(3+.4*len(shown),)*2, layout='constrained')
     look = dict(display_labels=[names[i] for i in shown], xticks_rotation='vertical' if len(shown)>3 else 'horizontal', colorbar=False, cmap='Blues')
     ConfusionMatrixDisplay.from_predictions(true, pred, labels=shown, ax=fig.subplots(), **look)

@@ -10,7 +10,7 @@ import math, numpy as np, pandas as pd, re, torch
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from ...core.messages import logger
-from ...glue.splits import dev_split, text_core, refuse_idle
+from ...glue.splits import dev_split, text_core
 from ...glue.tables import Table
 from ...glue.tasks import Task
 from ...glue.twin import pipeline_lines, predict_lines
@@ -89,9 +89,8 @@ def settle(self:Tag, splits:dict) -> Task:
     return replace(self.task, labels=self.task.labels or tuple(sorted(found)), blanks=cut_at_blanks(splits['train'].words))
 
 @patch
-def hold_out(self:Tag, rows:TagSplit, share:float, same:list=None) -> dict: # 'train' and 'dev' -> rows
+def hold_out(self:Tag, rows:TagSplit, share:float) -> dict: # 'train' and 'dev' -> rows
     "Hold out a share of the sentences."
-    refuse_idle('words with tags', dict(group=same))
     texts = [' '.join(ws) for ws in rows.words]
     held = dev_split([t.casefold() for t in texts], [0]*len(rows), share, map(text_core, texts))
     if not held.any():

@@ -181,12 +181,6 @@ class WideTagger(KeptModel):
         out = self.head(torch.cat(pieces, -1), word).float(),first>0,self.head.links
         return out if self.training else best_with_each(*out)
 
-    def count_rows(self,
-        train:WideFeatures, # training rows
-    ) -> None:
-        "Begin with the CRF of the training rows, once."
-        if len(self.head.keys)==1: self.head.take(train.counted[0])
-
 # %% ../../../nbs/lab/tags/06_wide.ipynb #07165664
 class ChainLoss(TagLoss):
     "The mean over sentences of the negative log-likelihood; of the scores of best sequences the loss of `TagLoss`."

@@ -195,12 +195,6 @@ class CountedText(KeptModel):
         states,mask,_ = encode_rows(self.electra, ids, lens, n_a, indices, output_hidden_states=True)
         return self.head(torch.cat([mean_pool(h, mask) if self.pooling=='mean' else h[:,0] for h in states], -1), seen)
 
-    def count_rows(self,
-        train:CountedFeatures, # training rows
-    ) -> None:
-        "Begin with tf-idf of the training rows, once."
-        if len(self.head.keys)==1: self.head.take(train.counted[0])
-
 # %% ../../../nbs/lab/texts/01_counted.ipynb #9fd8a7f6
 @dataclass(frozen=True)
 class TextConfig(PairConfig):
