@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['scorers', 'correlation', 'label_sums', 'score_task', 'label_words', 'label_ids', 'score_values', 'ClassifyConfig',
-           'Classify', 'batch_texts', 'submission_words', 'allows']
+           'Classify', 'batch_texts']
 
 # %% ../../nbs/book/48_classify.ipynb #5d48c044
 import warnings, numpy as np, math, pandas as pd, re, torch
@@ -246,20 +246,6 @@ def training_loss(self:Classify, train:Features, own:ClassifyConfig) -> TaskLoss
         if not self.names: raise ValueError(f"{k}={v!r} would have no effect: this task has scores, not labels; leave it out")
     weights = balanced_weights(train.y.bincount(minlength=self.n_out)) if own.class_weights else None
     return TaskLoss(self.task, weights, own.label_smoothing)
-
-# %% ../../nbs/book/48_classify.ipynb #b2db5217
-def submission_words(
-    task:Task, # of GLUE
-    pred:np.ndarray, # (n,) label ids or scores
-) -> list: # of words
-    "Answers as a submission writes them."
-    if not np.isfinite(pred).all(): raise ValueError(f"{int((~np.isfinite(pred)).sum())} predictions are not finite: choose another run")
-    if task.labels: return [task.labels[int(i)] for i in pred]
-    return [f'{s:.3f}' for s in np.clip(pred, *task.scale)]
-
-def allows(task:Task, word:str) -> bool:
-    "Whether a submission may hold this answer."
-    return word in task.labels if task.labels else task.scale[0]<=float(word)<=task.scale[1]
 
 # %% ../../nbs/book/48_classify.ipynb #a8882a01
 @patch

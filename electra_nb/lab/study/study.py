@@ -38,7 +38,6 @@ from fastai.basics import Learner
 from fastai.torch_core import nested_reorder, to_concat, to_cpu
 from fastcore.basics import patch
 from pathlib import Path
-from ...glue.classify import submission_words
 
 # %% ../../../nbs/lab/study/04_study.ipynb #4c30c35c
 def saved_task(
@@ -181,7 +180,9 @@ def answer_file(task:Task, split:str, pred:np.ndarray) -> str: # of GLUE; such a
     "Predictions in the form of a submission."
     name,n = task.splits[split].submission_file,task.splits[split].n
     if len(pred)!=n: raise ValueError(f"{name} has {len(pred):,} rows, the official test set has {n:,}")
-    return 'index\tprediction\n'+''.join(f'{i}\t{w}\n' for i,w in enumerate(submission_words(task, pred)))
+    if not np.isfinite(pred).all(): raise ValueError(f"{int((~np.isfinite(pred)).sum())} predictions are not finite: choose another run")
+    words = [task.labels[int(i)] for i in pred] if task.labels else [f'{s:.3f}' for s in np.clip(pred, *task.scale)]
+    return 'index\tprediction\n'+''.join(f'{i}\t{w}\n' for i,w in enumerate(words))
 
 # %% ../../../nbs/lab/study/04_study.ipynb #0d1e9cd9
 official_files = [s.submission_file for t in tasks.values() for s in t.splits.values() if s.submission_file]
