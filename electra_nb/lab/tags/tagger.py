@@ -18,7 +18,7 @@ from ...text.tokenizer import line_encoder
 from fastcore.basics import patch
 from fastcore.foundation import L
 from itertools import chain
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from transformers import ElectraModel, PreTrainedModel, PreTrainedTokenizerFast
 
