@@ -51,12 +51,6 @@ def make_teacher(
     raise ValueError(f"unlabelled= needs a teacher, and there is none for {kind.title}: leave it out")
 
 # %% ../../../nbs/lab/rivals/05_teacher.ipynb #4433c883
-def _labelled(kind, rows, act):
-    "Rows with the labels of a teacher."
-    ids = kind.to_labels(act)
-    if hasattr(rows, 'tags'): return replace(rows, tags=[kind.words_of(i) for i in ids])
-    return replace(rows, labels=np.asarray(ids))
-
 def taught_task(
     data:TaskData,
     unlabelled, # as for `unlabelled_rows`
@@ -67,9 +61,11 @@ def taught_task(
     if kind.rivals and not kind.names: raise ValueError("unlabelled= is for labels and tags: of a score no teacher says how sure it is")
     rows,(name,answer) = unlabelled_rows(data, unlabelled),make_teacher(data, source)
     act = answer(rows)
+    ids = kind.to_labels(act)
+    labels = dict(tags=[kind.words_of(i) for i in ids]) if hasattr(rows, 'tags') else dict(labels=np.asarray(ids))
     sure = np.array([np.max(a, -1).mean() for a in act]) # of a sentence the mean over its words
     at = sure>=np.median(sure)
-    taught = _labelled(kind, rows, act).take(at)
+    taught = replace(rows, **labels).take(at)
     if len({*np.concatenate([np.argmax(a, -1).ravel() for a, kept in zip(act, at) if kept])})<2:
         raise ValueError(f"unlabelled=: {name} gives all texts of which it is sure the same label, so it has nothing to teach: label more rows first")
     logger.info(f"{data.name}: {name} answers {len(rows):,} texts without labels; the {at.sum():,} of which it is surest are learned first")
