@@ -29,7 +29,7 @@ from itertools import islice
 from pathlib import Path
 
 # %% ../../nbs/lab/03_kinds.ipynb #20a82c30
-Classify.own = OwnRows(lambda table, text, label: table, table_task, partial(table_rows, any_scale=True), {})
+Classify.own = OwnRows(lambda table, text=None, label=None: table, table_task, partial(table_rows, any_scale=True), {})
 Classify.rivals = 'majority','tf-idf'
 kinds['classify'] = ClassifyTexts
 
