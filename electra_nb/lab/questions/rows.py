@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ...core.files import hash_texts
 from ...core.messages import logger
 from ...glue.tables import need_columns, parse_cell, Table
-from ...glue.tasks import Rows
+from ...glue.tasks import SplitRows
 from ...text.reading import is_null
 from functools import lru_cache
 from itertools import islice
@@ -23,7 +23,7 @@ from numbers import Real
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #e6b2887b
 @dataclass
-class QuestionRows(Rows):
+class QuestionRows(SplitRows):
     "Questions of one split, with contexts and answers."
     questions:list
     contexts:list # the text that each question asks about

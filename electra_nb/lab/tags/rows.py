@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from ...core.files import hash_texts
 from ...core.messages import logger
 from ...glue.tables import label_names, need_columns, parse_cell, Table
-from ...glue.tasks import Rows
+from ...glue.tasks import SplitRows
 from .spans import are_spans, as_spans, parts, span_tags
 from ...text.lines import read_lines
 from ...text.reading import is_null
@@ -24,7 +24,7 @@ from pathlib import Path
 
 # %% ../../../nbs/lab/tags/02_rows.ipynb #057e3f99
 @dataclass
-class TagSplit(Rows):
+class TagSplit(SplitRows):
     "Sentences of one split, as lists of words, with their tags."
     words:list # of lists of words
     tags:list=None # of lists of tags; None: unknown
