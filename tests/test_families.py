@@ -8,10 +8,10 @@ from electra_nb.glue.encoders import find_encoder, load_encoder
 from electra_nb.glue.head import Classifier, Task
 from electra_nb.glue.kinds import kind_of
 from electra_nb.glue.learner import finetune_config, layer_factors, layer_groups, set_dropout
-from electra_nb.glue.twin import load_classifier, lone_encoder, save_classifier, to_hf
+from electra_nb.glue.twin import load_head, lone_encoder
 from electra_nb.lab.families.optimizers import is_layer_matrix
-from electra_nb.lab.questions.head import Reader, folder_twin, heads, plain_twin
-from electra_nb.lab.tags.tagger import Tagger, tagger_twin
+from electra_nb.lab.questions.head import Reader, heads
+from electra_nb.lab.tags.tagger import Tagger
 from electra_nb.lab.tags.wide import WideTagger
 from electra_nb.model.families import electra_config, encode, families, mlm_logits, rtd_logits, tie_towers
 from electra_nb.model.hf import load_models, load_tower, save_models, save_tower
@@ -126,19 +126,19 @@ def test_twins(tmp_path, family):
         for n,task in ((3,Task(('a',), tuple('xyz'))),(1,Task(('a',), scale=(0.,5.)))):
             model = Classifier(encoder, n, pooling=pooling).eval()
             with torch.no_grad():
-                want,hf = model(ids, lens, lens),to_hf(model, task)
+                want,hf = model(ids, lens, lens),model.hf_model(task)
                 torch.testing.assert_close(hf(**hf_in).logits, want if n>1 else 5*want, atol=2e-5, rtol=1e-4)
-    save_classifier(model, tmp_path/'saved', tok, task)
-    with torch.no_grad(): assert torch.equal(load_classifier(tmp_path/'saved').eval()(ids, lens, lens), want)
+    model.save(tmp_path/'saved', tok, task)
+    with torch.no_grad(): assert torch.equal(load_head(tmp_path/'saved', [Classifier]).eval()(ids, lens, lens), want)
     tagger = Tagger(encoder, 4, word_types=0).eval()
     first = torch.tensor([[1,2,3],[1,2,0]])
     reader = Reader(encoder, heads['plain']).eval()
     with torch.no_grad():
-        got = tagger_twin(tagger, tuple('abcd'))(**hf_in).logits.gather(1, first[...,None].expand(-1, -1, 4))
+        got = tagger.hf_model(Task(('a',), tuple('abcd')))(**hf_in).logits.gather(1, first[...,None].expand(-1, -1, 4))
         torch.testing.assert_close(got, tagger(ids, lens, lens, first), atol=2e-5, rtol=1e-4)
-        starts = plain_twin(reader)(**hf_in).start_logits
+        starts = reader.hf_model(None)(**hf_in).start_logits
         torch.testing.assert_close(starts[mask], reader.head.start(encode(encoder, ids, mask, ids*0))[...,0][mask], atol=2e-5, rtol=1e-4)
-    for name,twin in dict(answers=folder_twin(Reader(encoder)), tags=lone_encoder(WideTagger(encoder, 4), "tags", "tag_head='linear'")).items():
+    for name,twin in dict(answers=lone_encoder(Reader(encoder)), tags=lone_encoder(WideTagger(encoder, 4))).items():
         twin.save_pretrained(tmp_path/name)
         with pytest.raises(ValueError, match=f'_{name}'): AutoModelForTokenClassification.from_pretrained(tmp_path/name)
         with torch.no_grad(): assert torch.equal(encode(load_encoder(tmp_path/name).eval(), ids, mask), encode(encoder, ids, mask))
@@ -150,7 +150,7 @@ def test_twins_of_large_vectors(family, norm):
     encoder = get_models(replace(shape, family=family), 220)[1].base_model.eval()
     encoder.get_submodule(norm).weight.data *= 1000
     model = Classifier(encoder, 3).eval()
-    with torch.no_grad(): want,got = model(ids, lens, lens),to_hf(model, Task(('a',), tuple('xyz')))(ids, mask.long(), ids*0).logits
+    with torch.no_grad(): want,got = model(ids, lens, lens),model.hf_model(Task(('a',), tuple('xyz')))(ids, mask.long(), ids*0).logits
     torch.testing.assert_close(got/want, torch.ones_like(want), atol=2e-5, rtol=0)
 
 def test_too_many_labels():

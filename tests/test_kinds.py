@@ -10,6 +10,7 @@ from electra_nb.glue.kinds import Kind, OwnRows, members
 from electra_nb.glue.learner import finetune_config, own_settings, task_learner
 from electra_nb.glue.tables import Layout
 from electra_nb.glue.tasks import Task, TaskData
+from electra_nb.glue.twin import load_head
 from electra_nb.lab.kinds import kind_of, kinds, known_tasks
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.text.tokenizer import tiny_tokenizer
@@ -47,10 +48,10 @@ def test_from_text_to_answer(name, tmp_path):
     *batch,_ = feats.batch([0])
     with torch.no_grad(): act = kind.decode(feats, model(*batch))
     assert len(kind.answers(rows, act))>=1 and kind.one_answer(rows, act)
-    kind.save(model, tmp_path/'model', tok, {})
-    with torch.no_grad(): again = kind.decode(feats, kind.load(tmp_path/'model').eval()(*batch))
+    model.save(tmp_path/'model', tok, kind.task)
+    with torch.no_grad(): again = kind.decode(feats, load_head(tmp_path/'model', kind.models).eval()(*batch))
     assert kind.answers(rows, again).equals(kind.answers(rows, act))
-    assert kind.hf_model(model).config.architectures is None and kind.use(tmp_path/'model', own)
+    assert model.hf_model(kind.task).config.architectures is None and kind.use(tmp_path/'model', own)
 
 @pytest.mark.parametrize('name', kinds)
 def test_exported_learner(name, tmp_path):

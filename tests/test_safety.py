@@ -13,7 +13,8 @@ from electra_nb.lab.export import export as exporting
 from electra_nb.lab.export.export import hub_card, whats
 from electra_nb.lab.questions.squad import squad1
 from electra_nb.lab.study.folder import model_page
-from electra_nb.glue.twin import load_classifier
+from electra_nb.glue.head import Classifier
+from electra_nb.glue.twin import load_head
 from electra_nb.glue.encoders import load_encoder, random_encoder
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.model.hf import load_models, save_models
@@ -106,7 +107,7 @@ def test_no_canary_from_models(home, tmp_path, kind):
         shutil.copytree(home/'sound'/t, tmp_path/'m'/t)
         poison(kind, tmp_path/'m'/t, canary)
     m,disc,said = tmp_path/'m',tmp_path/'m'/'discriminator',{}
-    entries = dict(load_models=lambda: load_models(m), load_encoder=lambda: load_encoder(m), random_encoder=lambda: random_encoder(m), load_classifier=lambda: load_classifier(disc),
+    entries = dict(load_models=lambda: load_models(m), load_encoder=lambda: load_encoder(m), random_encoder=lambda: random_encoder(m), load_head=lambda: load_head(disc, [Classifier]),
         load_tokenizer=lambda: load_tokenizer(disc), finetune=lambda: finetune(m, data=rows, epochs=1, max_len=16, out=tmp_path/'study', device='cpu'),
         tokenizer=lambda: pretrain(corpus=home/'texts.txt', tokenizer=disc, out=tmp_path/'run', **short),
         start=lambda: pretrain(corpus=home/'texts.txt', start=disc, general=False, out=tmp_path/'on', **short))

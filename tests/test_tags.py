@@ -5,6 +5,7 @@ from electra_nb import finetune, predict, pretrain, Study
 from electra_nb.glue.kinds import kind_of
 from electra_nb.glue.learner import dev_predictions, finetune_config, fit_task, flat_settings, task_features, task_learner
 from electra_nb.glue.tables import from_memory
+from electra_nb.glue.twin import load_head
 from electra_nb.lab.kinds import own_tag_task
 from electra_nb.lab.study.folder import model_page
 from electra_nb.model.hf import save_models
@@ -42,14 +43,14 @@ def test_folder_and_card(tmp_path):
     data,learn,cfg,tok = learned(None, 1)
     kind,model = kind_of(data.task),learn.model.eval()
     assert (cfg.own.tag_head, finetune_config(ElectraConfig(), 'tag').own.tag_head)==('wide','linear')
-    kind.save(model, tmp_path/'names', tok, {})
+    model.save(tmp_path/'names', tok, kind.task)
     *batch,_ = learn.dls.valid.examples.batch([0,1])
-    with torch.no_grad(): assert torch.equal(kind.load(tmp_path/'names').eval()(*batch), model(*batch))
+    with torch.no_grad(): assert torch.equal(load_head(tmp_path/'names', kind.models).eval()(*batch), model(*batch))
     for cls in (AutoModel,AutoModelForTokenClassification):
         with pytest.raises(ValueError, match='electra_tags'): cls.from_pretrained(tmp_path/'names')
     opened = ElectraModel.from_pretrained(tmp_path/'names').state_dict()
     assert all(torch.equal(v, opened[k]) for k,v in model.electra.state_dict().items())
-    with pytest.raises(ValueError, match="tag_head='linear'"): kind.hf_model(model)
+    with pytest.raises(ValueError, match="tag_head='linear'"): model.hf_model(kind.task)
     line = dict(task='names', start='pretrained', seed=0, score=1., recipe=flat_settings(cfg))
     assert 'no class with this head' in model_page(line, data.task, tmp_path/'names')
     assert 'no class with this head' not in model_page(dict(line, recipe=dict(line['recipe'], tag_head='linear')), data.task, tmp_path/'names')
@@ -81,7 +82,7 @@ def test_run_with_text(tmp_path, monkeypatch, capfd, at_once):
     learn = study.learner()
     learn.export(tmp_path/'learner.pkl')
     assert load_learner(tmp_path/'learner.pkl').predict('Fish see Boats')[0]==learn.predict('Fish see Boats')[0]
-    assert torch.equal(learn.model.head.keys, kind_of(study.data['names'].task).load(study.models()[0]).head.keys)
+    assert torch.equal(learn.model.head.keys, load_head(study.models()[0], kind_of(study.data['names'].task).models).head.keys)
     shutil.rmtree('run')
     shutil.rmtree('cache')
     after = predict(str(study.models()[0]), sentences)

@@ -4,6 +4,7 @@ import numpy as np
 
 from electra_nb import export, finetune, predict
 from electra_nb.glue.kinds import kind_of
+from electra_nb.glue.twin import load_head
 from electra_nb.lab.study.folder import read_predictions
 from electra_nb.model.hf import save_models
 from electra_nb.model.towers import get_models, sizes
@@ -42,7 +43,7 @@ def test_two_processes(home, study):
 def test_without_the_encoder(home, study):
     "With no share of the encoder the answers are those of tf-idf, row by row; the share is in the folder."
     none = finetune(home/'model', data=rows, test=test, name='moods', text_head='wide', text_share=0., valid=.2, device='cpu', out=home/'none')
-    assert kind_of(study.data['moods'].task).load(none.models()[0]).head.share==0
+    assert load_head(none.models()[0], kind_of(study.data['moods'].task).models).head.share==0
     alone = predict(str(none.models()[0]), test.text.tolist()).label.tolist()
     _,rival = read_predictions(study.out/'predictions/moods-tf-idf-seed0-test.tsv')
     names = kind_of(study.data['moods'].task).names
@@ -59,7 +60,7 @@ def test_folder(home, study):
     assert rc==0, err
     assert out.splitlines()[-1]==here.to_json()
     learn = study.learner()
-    assert torch.equal(learn.model.head.keys, kind_of(study.data['moods'].task).load(folder).head.keys)
+    assert torch.equal(learn.model.head.keys, load_head(folder, kind_of(study.data['moods'].task).models).head.keys)
     with pytest.raises(ValueError, match="text_head='plain'"): export(folder, 'onnx', home/'onnx')
 
 def test_calibrated(study):

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['scorers', 'correlation', 'label_sums', 'score_task', 'label_words', 'label_ids', 'score_values', 'ClassifyConfig',
-           'Classify', 'batch_texts', 'submission_words', 'allows']
+           'Classify', 'batch_texts']
 
 # %% ../../nbs/book/48_classify.ipynb #5d48c044
 import warnings, numpy as np, math, pandas as pd, re, torch
@@ -16,7 +16,7 @@ from ..model.families import family_of
 from .splits import split_rows
 from .tables import glue_layout, need_columns, Table
 from .tasks import Task, TextSplit, tasks # chkstyle: ignore (`tasks` is used in a class)
-from .twin import load_classifier, pipeline_lines, save_classifier, to_hf
+from .twin import pipeline_lines
 from fastai.metrics import AccumMetric
 from fastcore.basics import patch
 from functools import partial
@@ -128,7 +128,7 @@ class ClassifyConfig(LabelConfig):
 class Classify:
     "One label, or one score, for a text or a pair of texts."
     task:Task
-    title,settings = 'texts with labels or scores',ClassifyConfig
+    title,settings,models = 'texts with labels or scores',ClassifyConfig,(Classifier,)
     layout,tasks,own,rivals = glue_layout,tasks,None,() # `lab.kinds` has the reader of one's own rows, and names rivals
     pipeline,forms = 'text-classification',()
 
@@ -146,7 +146,7 @@ class Classify:
     def any_scale(self): return replace(self, task=replace(self.task, scale=(-3.4e38,3.4e38))) # any float32 but infinity
 
     def settle(self, splits): return self.task # labels are known before any file is read
-    def hold_out(self, rows, share, same=None): return split_rows(rows, bool(self.task.labels), share, same)
+    def hold_out(self, rows, share): return split_rows(rows, bool(self.task.labels), share)
     def features(self, rows, tok, max_len, own, train=False):
         return Features(rows, tok, max_len, train and own.swap_pairs and self.task.symmetric)
     def model(self, encoder, dropout, own):
@@ -159,9 +159,6 @@ class Classify:
     def name(self, v): return self.names[int(v)] if self.names else f'{float(v):.2f}' # a label id, or a score, in words
     def files(self, rows, act): return {'.tsv':self.predictions(rows, act).to_csv(sep='\t', index_label='index')}
     def html(self, table): return table.to_html()
-    def hf_model(self, model): return to_hf(model, self.task)
-    def save(self, model, folder, tok, files): save_classifier(model, folder, tok, self.task, files)
-    def load(self, folder, dropout=0.1, attention_dropout=0.1): return load_classifier(folder, dropout, attention_dropout)
     def use(self, folder, own):
         text = "{'text': 'a text', 'text_pair': 'another'}" if self.pair else "'a text'"
         return pipeline_lines(self.pipeline, folder, text, 'truncation=True')
@@ -249,20 +246,6 @@ def training_loss(self:Classify, train:Features, own:ClassifyConfig) -> TaskLoss
         if not self.names: raise ValueError(f"{k}={v!r} would have no effect: this task has scores, not labels; leave it out")
     weights = balanced_weights(train.y.bincount(minlength=self.n_out)) if own.class_weights else None
     return TaskLoss(self.task, weights, own.label_smoothing)
-
-# %% ../../nbs/book/48_classify.ipynb #b2db5217
-def submission_words(
-    task:Task, # of GLUE
-    pred:np.ndarray, # (n,) label ids or scores
-) -> list: # of words
-    "Answers as a submission writes them."
-    if not np.isfinite(pred).all(): raise ValueError(f"{int((~np.isfinite(pred)).sum())} predictions are not finite: choose another run")
-    if task.labels: return [task.labels[int(i)] for i in pred]
-    return [f'{s:.3f}' for s in np.clip(pred, *task.scale)]
-
-def allows(task:Task, word:str) -> bool:
-    "Whether a submission may hold this answer."
-    return word in task.labels if task.labels else task.scale[0]<=float(word)<=task.scale[1]
 
 # %% ../../nbs/book/48_classify.ipynb #a8882a01
 @patch

@@ -172,10 +172,9 @@ def random_encoder(
 ) -> PreTrainedModel:
     "An encoder of the same shape with initial values."
     cfg = encoder_config(find_encoder(source), dropout, attention_dropout)
-    path = Path(source).expanduser().resolve()
-    found = [p/'recipe.json' for p in (path,*path.parents[:3]) if (p/'recipe.json').is_file()]
-    if found:
-        size,options = recipe_from_file(found[0], dict(dropout=dropout, attention_dropout=attention_dropout))
+    path = run_of(Path(source).expanduser())/'recipe.json'
+    if path.is_file():
+        size,options = recipe_from_file(path, dict(dropout=dropout, attention_dropout=attention_dropout))
         recipe = make_recipe(size, **options)
         built = recipe.objective.build(recipe.model, cfg.vocab_size, cfg.pad_token_id)[recipe.objective.encoder].base_model
         if all(getattr(built.config, k, None)==getattr(cfg, k, None) for k in _shape): return built

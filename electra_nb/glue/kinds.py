@@ -31,6 +31,7 @@ class Kind(Protocol):
     task:Task # whatever is asked is asked about this task
     title:str # of its tasks, in messages and in the help of `finetune`
     settings:type # dataclass of the settings that only this kind has; `narrow` in it: other defaults in encoders narrower than 256
+    models:tuple # classes that its models may have, each a `KeptModel`, as `glue.twin.load_head` takes them
     layout:Layout # how files of tasks that are known by name become tables
     tasks:dict # name -> `Task`, those that are known by name
     own:OwnRows # how rows of one's own become a task; None: they do not
@@ -43,7 +44,7 @@ class Kind(Protocol):
     def read(self, table:Table, labelled:bool=True): ... # rows of a table
     def rows_of(self, texts): ... # rows without labels, of what a user passes to `predict`
     def settle(self, splits:dict) -> Task: ... # the task, once the rows of all splits are known
-    def hold_out(self, rows, share:float, same:list=None) -> dict: ... # 'train' and 'dev' -> rows; rows with an equal `same` stay together
+    def hold_out(self, rows, share:float) -> dict: ... # 'train' and 'dev' -> rows
     def features(self, rows, tok, max_len:int, own, train:bool=False): ... # rows as the model reads them
     def model(self, encoder, dropout:float, own): ... # a model, not trained
     def training_loss(self, train, own): ... # loss with `activation`, `decodes` and `reduction`; `train` are the features
@@ -59,9 +60,6 @@ class Kind(Protocol):
     def shown(self, feats, batch:tuple, max_n:int, **columns): ... # a data frame: rows of a batch in words, with other predictions
     def html(self, table) -> str: ... # such a data frame in a notebook
     def confused(self, rows, pred) -> tuple: ... # true ids, predicted ids, names; refused where there are no labels
-    def hf_model(self, model): ... # the same model as a class of transformers
-    def save(self, model, folder:str, tok, files:dict) -> None: ... # a Hugging Face folder, with more files by name
-    def load(self, folder:str, dropout:float=0.1, attention_dropout:float=0.1): ... # the model of such a folder
     def use(self, folder:str, own) -> list: ... # lines of Python that use it
 
 members = [m for m in {**Kind.__annotations__, **vars(Kind)} if m[0]!='_']

@@ -52,7 +52,7 @@ class FinetuneConfig(OptimConfig):
     precision:str='auto' # 'fp32', 'fp16', 'bf16' (on CPUs too that have it), or 'auto': bf16 on a GPU, fp16 on an older one, fp32 on a CPU
     threads:int=None # CPU threads; None: torch's choice, divided among runs at the same time
     own:object=None # settings of the kind of the task; None: its defaults
-    ranges = dict(OptimConfig.ranges, layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=tuple(batch_orders),
+    ranges = dict(OptimConfig.ranges, layer_decay='(0, 1]', epochs='(0, 10000)', bs='(0, inf)', batches=batch_orders,
         max_len='[5, inf)', reinit_layers='[0, inf)', dropout='[0, 1)', attention_dropout='[0, 1)',
         precision=('auto','fp32','bf16','fp16'), threads='(0, inf)')
 
@@ -230,8 +230,9 @@ def task_loaders(data:TaskData, feats:dict, cfg:FinetuneConfig, seed:int, device
 
 # %% ../../nbs/book/50_learner.ipynb #908bb788
 def count_rows(learn:Learner) -> None:
-    "Let a model count the training rows, if it does."
-    if hasattr(learn.model, 'count_rows'): learn.model.count_rows(learn.dls.train.examples)
+    "Let a head that begins with counts take those of the training rows, once."
+    head = learn.model.head
+    if hasattr(head, 'take') and len(head.keys)==1: head.take(learn.dls.train.examples.counted[0])
 
 class CountRows(Callback):
     "Count before the first batch."
@@ -316,14 +317,13 @@ def n_task_steps(learn:TaskLearner, cfg:FinetuneConfig) -> int:
 # %% ../../nbs/book/50_learner.ipynb #df5bbb6d
 def calibrate(
     learn:TaskLearner, # trained, for a task with labels; others are left as they are
-    most:float=20., # the highest temperature; answers never become surer
-) -> float: # temperature, 1 to `most`
+) -> float: # temperature, 1 to 20: answers never become surer
     "Divide the last layer by the temperature of the dev rows."
     kind = learn.dls.valid.kind
     with learn.no_bar(): out,y = learn.get_preds(dl=learn.dls.valid, act=noop)
     if not kind.task.labels or not torch.isfinite(out).all(): return 1.
     def loss(t): return kind.loss(out/t, y).item()
-    t = float(minimize_scalar(loss, bounds=(1,most), method='bounded').x)
+    t = float(minimize_scalar(loss, bounds=(1,20), method='bounded').x)
     with torch.no_grad():
         for p in learn.model.head.parameters(): p.div_(t)
     return t

@@ -65,7 +65,7 @@ objectives.update(
 ties['disentangled'] = disentangle
 families['electra'] = replace(families['electra'], forward=fast_forward.encode, unpad=Unpadded)
 families.update(bert=bert, bert_two_labels=two_labels, albert=albert, modern=modern, modernbert=modern, ettin=ettin)
-heads = 'answers','tags','pairs','texts' # those of the lab, which the type in a folder names (`glue.twin.encoder_alone`)
+heads = 'answers','tags','pairs','texts' # those of the lab, which the type in a folder names (`glue.twin.lone_encoder`)
 families.update({f'{kind}_{head}':families[kind] for kind in ('electra','bert','albert','modernbert') for head in heads})
 
 # %% ../../nbs/lab/02_register.ipynb #c188ddf0

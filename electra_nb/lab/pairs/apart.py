@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from ...core.messages import say_once
 from ...glue.classify import Classify, ClassifyConfig
 from ...glue.features import Features
-from ...glue.head import Classifier, dense, encode_rows, mean_pool
-from ...glue.twin import load_head, lone_encoder, predict_lines, refuse_twin, save_head
+from ...glue.head import KeptModel, dense, encode_rows, mean_pool
+from ...glue.twin import predict_lines
 from ...text.batches import token_positions
-from functools import partial
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
@@ -104,8 +103,9 @@ class PairHead(nn.Module):
         return self.vectors(self.dropout(x))+loud(self.shares(self.overlap(pieces)-.5))
 
 # %% ../../../nbs/lab/pairs/01_apart.ipynb #9192cde8
-class PairModel(nn.Module):
+class PairModel(KeptModel):
     "An encoder that reads the two texts of a pair apart, and the head that compares them."
+    mark,alone = 'n_with',('pairs',"pair_head='together'")
     def __init__(self,
         electra:PreTrainedModel, # the encoder
         n_out:int, # outputs: number of labels, 1 for a score
@@ -113,9 +113,13 @@ class PairModel(nn.Module):
         dropout:float=.1, # of the head
         pooling:str='mean', # vector of a text: 'cls' or 'mean' (`glue.head`)
     ):
-        super().__init__()
-        self.electra,self.pooling = electra,pooling
-        self.head = PairHead(electra.config.hidden_size, n_out, symmetric, dropout)
+        super().__init__(electra, PairHead(electra.config.hidden_size, n_out, symmetric, dropout))
+        self.pooling = pooling
+
+    @classmethod
+    def of_head(cls, electra, head, notes, dropout):
+        n_out,n_in = head['vectors.weight'].shape
+        return cls(electra, n_out, n_in==2*electra.config.hidden_size, dropout, notes['pooling'])
 
     def forward(self,
         ids:Tensor, # (bs, sl) token ids
@@ -141,7 +145,7 @@ class PairConfig(ClassifyConfig):
 # %% ../../../nbs/lab/pairs/01_apart.ipynb #0cc15dc9
 class ClassifyPairs(Classify):
     "One label, or one score, for a text or a pair of texts, which may be encoded apart."
-    settings = PairConfig
+    settings,models = PairConfig,(PairModel,*Classify.models)
 
     def apart(self, own:PairConfig) -> bool:
         "Whether texts are encoded apart; refused where there are no two."
@@ -155,15 +159,3 @@ class ClassifyPairs(Classify):
         say_once("pairs: each text is encoded by itself; pair_head='together' is the paper's way, both in one row")
         return PairModel(encoder, self.n_out, self.task.symmetric and own.swap_pairs, dropout, own.pooling)
     def use(self, folder, own): return predict_lines(folder, self.example) if self.apart(own) else super().use(folder, own)
-
-    def hf_model(self, model): return super().hf_model(model) if isinstance(model, Classifier) else refuse_twin("pair_head='together'")
-    def save(self, model, folder, tok, files):
-        if isinstance(model, Classifier): super().save(model, folder, tok, files)
-        else: save_head(model, lone_encoder(model, 'pairs', "pair_head='together'"), folder, tok, files)
-    def load(self, folder, dropout=0.1, attention_dropout=0.1):
-        return load_head(folder, partial(self.of_head, dropout=dropout), dropout, attention_dropout)
-    def of_head(self, electra, head, notes, dropout):
-        "The model that a head's tensors belong to."
-        if 'n_with' not in head: return Classifier(electra, len(head['bias']), dropout, notes.get('pooling', 'cls'))
-        n_out,n_in = head['vectors.weight'].shape
-        return PairModel(electra, n_out, n_in==2*electra.config.hidden_size, dropout, notes['pooling'])

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from ...core.messages import logger
 from ...glue.tables import Table
 from ...glue.tasks import Task
-from ...glue.twin import load_head, predict_lines, save_head
-from .head import AnswerConfig, Beam, KeptLoss, Reader, build_reader, folder_twin, heads, plain_twin, reader_lines
+from ...glue.twin import predict_lines
+from .head import AnswerConfig, Beam, KeptLoss, Reader, heads, reader_lines
 from .rows import QuestionRows, question_rows
 from .spans import find_answers
 from .squad import answer_scores, normalise, squad1_scores, squad2_metrics, squad2_scores
@@ -28,7 +28,7 @@ from ...glue.splits import dev_split, text_core
 class Answer:
     "A piece of a context, or none, for a question."
     task:Task
-    title,settings = 'questions about a context',AnswerConfig
+    title,settings,models = 'questions about a context',AnswerConfig,(Reader,)
     layout = tasks = own = None # `lab.kinds` has them
     names,loss,forms = (),KeptLoss(),('n_best',)
     pipeline,example = '',"('a question', 'its context')" # transformers has no pipeline for it
@@ -37,10 +37,7 @@ class Answer:
     def any_scale(self): return self
     @property
     def may_lack(self): return 'no_answer_f1' in self.task.metrics
-    def hf_model(self, model): return plain_twin(model)
-    def save(self, model, folder, tok, files): save_head(model, folder_twin(model), folder, tok, files)
     def use(self, folder, own): return reader_lines(folder) if own.head=='plain' else predict_lines(folder, self.example)
-    def load(self, folder, dropout=0.1, attention_dropout=0.1): return load_head(folder, build_reader, dropout, attention_dropout)
     def model(self, encoder, dropout, own): return Reader(encoder, heads[own.head])
     def training_loss(self, train, own): return self.loss
     def to_labels(self, act): return act # scores need all of an answer
@@ -77,8 +74,7 @@ def rows_of(self:Answer, pairs) -> QuestionRows: # (question, context) or dictio
 
 # %% ../../../nbs/lab/questions/06_answer.ipynb #4879c854
 @patch
-def hold_out(self:Answer, rows:QuestionRows, share:float, same:list=None) -> dict: # 'train' and 'dev' -> rows
-    if same is not None: raise ValueError("group would have no effect on questions: those about a context stay together anyway")
+def hold_out(self:Answer, rows:QuestionRows, share:float) -> dict: # 'train' and 'dev' -> rows
     held = dev_split(rows.contexts, [0]*len(rows), share, map(text_core, rows.contexts))
     if not held.any(): raise ValueError(f"{rows.source} has one context, so none can be held out: pass more, or a file with dev=")
     return dict(train=rows.take(~held), dev=rows.take(held))

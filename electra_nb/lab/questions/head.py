@@ -4,15 +4,16 @@
 
 # %% auto #0
 __all__ = ['heads', 'Beam', 'HeadConfig', 'AnswerConfig', 'EndGivenStart', 'AnswerHead', 'answer_losses', 'best_spans', 'Reader',
-           'KeptLoss', 'plain_twin', 'folder_twin', 'reader_lines', 'build_reader']
+           'KeptLoss', 'reader_lines']
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #69f7fad4
 import torch, torch.nn.functional as F
 from collections import namedtuple
 from dataclasses import dataclass
 from ...core.settings import Settings
-from ...glue.head import dense, encode_rows
-from ...glue.twin import as_hf, lone_encoder, refuse_twin
+from ...glue.head import KeptModel, dense, encode_rows
+from ...glue.twin import as_hf
+from fastcore.basics import patch
 from torch import Tensor, nn
 from transformers import ElectraModel, PreTrainedModel
 
@@ -121,11 +122,11 @@ def best_spans(
     return Beam(absent.float(), start_score, start, end_score.expand(-1, k, -1), end.expand(-1, k, -1), loss)
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #4a6ebdce
-class Reader(nn.Module):
+class Reader(KeptModel):
     "An encoder and a head for answers."
     def __init__(self, electra:ElectraModel, cfg:HeadConfig=heads['joint']):
-        super().__init__()
-        self.electra,self.head = electra,AnswerHead(electra.config.hidden_size, cfg)
+        super().__init__(electra, AnswerHead(electra.config.hidden_size, cfg))
+        if cfg!=heads['plain']: self.alone = 'answers',"head='plain'"
 
     def forward(self,
         ids:Tensor, # (bs, sl) token ids
@@ -154,22 +155,13 @@ class KeptLoss:
         return torch.stack([beam.start[:,0],beam.end[:,0,0]], 1)
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #0c9d56f0
+@patch
 @torch.no_grad()
-def plain_twin(
-    model:Reader, # with the head 'plain'
-) -> PreTrainedModel: # `ElectraForQuestionAnswering`, or that of another family, in evaluation mode
-    "The same model as a class of transformers."
-    if model.head.cfg!=heads['plain']: refuse_twin("head='plain'")
-    ends = model.head.start,model.head.end
+def twin(self:Reader, task=None) -> PreTrainedModel: # `ElectraForQuestionAnswering`, or that of another family, in evaluation mode
+    "The same model, with the head 'plain', as a class of transformers."
+    ends = self.head.start,self.head.end
     w,b = (torch.cat([getattr(l, name) for l in ends]) for name in ('weight','bias'))
-    return as_hf(model.electra, 'answer', w, b, num_labels=2)
-
-# %% ../../../nbs/lab/questions/01_head.ipynb #c4fbd655
-def folder_twin(
-    model:Reader,
-) -> PreTrainedModel: # the class for answers, or the encoder alone
-    "What a folder for transformers can hold of a model."
-    return plain_twin(model) if model.head.cfg==heads['plain'] else lone_encoder(model, 'answers', "head='plain'")
+    return as_hf(self.electra, 'answer', w, b, num_labels=2)
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #067f0b3a
 def reader_lines(
@@ -182,8 +174,8 @@ def reader_lines(
         'a,b = out.start_logits.argmax(),out.end_logits.argmax()', "print(tok.decode(ids['input_ids'][0,a:b+1]) if a else '')"]
 
 # %% ../../../nbs/lab/questions/01_head.ipynb #fb9419ae
-def build_reader(electra:ElectraModel, tensors:dict, notes:dict) -> Reader:
-    "A model with the head of a folder; as `load_head` calls it."
-    absent = [k for k in tensors if k.startswith('absent.')]
-    cfg = HeadConfig(joint='end.hidden.weight' in tensors, answerable=bool(absent), uses_start='absent.weight' not in absent)
-    return Reader(electra, cfg)
+@patch(cls_method=True)
+def of_head(cls:Reader, electra, head, notes, dropout):
+    absent = [k for k in head if k.startswith('absent.')]
+    cfg = HeadConfig(joint='end.hidden.weight' in head, answerable=bool(absent), uses_start='absent.weight' not in absent)
+    return cls(electra, cfg)

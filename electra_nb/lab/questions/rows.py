@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from ...core.files import hash_texts
 from ...core.messages import logger
 from ...glue.tables import need_columns, parse_cell, Table
-from ...glue.tasks import as_mask
+from ...glue.tasks import SplitRows
 from ...text.reading import is_null
 from functools import lru_cache
-from itertools import compress, islice
+from itertools import islice
 from numbers import Real
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #e6b2887b
 @dataclass
-class QuestionRows:
+class QuestionRows(SplitRows):
     "Questions of one split, with contexts and answers."
     questions:list
     contexts:list # the text that each question asks about
@@ -32,7 +32,6 @@ class QuestionRows:
     ids:list=None # names of the questions
     source:str='' # file or hub name; no folder
 
-    def __len__(self): return len(self.questions)
     @property
     def labels(self): return self.answers
     @property
@@ -43,12 +42,6 @@ class QuestionRows:
         "Changes with any question, context or answer."
         about = [*map(repr, self.answers or []), *map(repr, self.spans or [])]
         return hash_texts([*self.questions, 'contexts', *self.contexts, 'answers', *about])
-
-    def take(self, at):
-        "The rows where `at` (n,) is True."
-        at = as_mask(at, len(self))
-        columns = self.questions,self.contexts,self.answers,self.spans,self.ids
-        return QuestionRows(*(c and [*compress(c, at)] for c in columns), self.source)
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #2934c11d
 @lru_cache(maxsize=8)

@@ -14,7 +14,7 @@ from ...glue.kinds import kind_of
 from ...glue.tasks import Task, TaskData
 from ..tags.clusters import RunText
 from .ngrams import fit_ngrams
-from .taggers import fit_clustered, fit_commonest, fit_crf
+from .taggers import fit_commonest, fit_crf
 from .tfidf import fit_majority, fit_tfidf
 from ..study.folder import append_line, check_rows, extra_rows, read_ledger
 from ..study.runs import scored_line, StudyConfig
@@ -46,8 +46,8 @@ rivals = {'majority':Rival(fit_majority, lambda rows: 0., guess=True), # chkstyl
     'n-grams':Rival(fit_ngrams, lambda rows: 15+2e-5*n_letters(rows)),
     'tf-idf':Rival(fit_tfidf, lambda rows: 1+2e-5*n_letters(rows)*label_cost(rows)),
     'commonest tag':Rival(fit_commonest, lambda rows: 0., guess=True),
-    'CRF':Rival(fit_crf, lambda rows: 1+7e-5*n_letters(rows)),
-    'CRF with clusters':Rival(fit_clustered, lambda rows: 30+9e-5*n_letters(rows))}
+    'CRF':Rival(lambda kind, train, text: fit_crf(kind, train), lambda rows: 1+7e-5*n_letters(rows)),
+    'CRF with clusters':Rival(fit_crf, lambda rows: 30+9e-5*n_letters(rows))}
 
 # %% ../../../nbs/lab/rivals/04_beside.ipynb #61f53001
 def rival_line(

@@ -14,12 +14,12 @@ from dataclasses import asdict
 from ...core.files import atomic_file, read_json, read_objects
 from ..kinds import kind_of
 from ..reports.elements import render
+from ...glue.head import KeptModel
 from ...glue.tasks import Task, TaskData
 from ...glue.learner import settings_from
 from ...model.families import family_of
 from ...text.tokenizer import text_backend
 from pathlib import Path
-from torch import nn
 from transformers import PreTrainedTokenizerFast
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #60f28d0a
@@ -181,7 +181,7 @@ def _saved(out, lines): return [r for r in lines if (out/'models'/run_name(r['ta
 def save_best(
     out:Path, # folder of the study
     lines:list, # of the ledger, and the new one last
-    model:nn.Module, # of the new run
+    model:KeptModel, # of the new run
     tok:PreTrainedTokenizerFast,
     task:Task,
     keep:int=1, # models to keep for a task and start
@@ -195,7 +195,7 @@ def save_best(
     folder = out/'models'/name
     rivals = [l for l in read_ledger(out/'rivals.jsonl') if l['task']==r['task']]
     files = {'task.json':json.dumps(_finite(about), indent=1), 'README.md':model_page(r, task, folder, rivals, family_of(model.electra).opens)}
-    kind_of(task).save(model, folder, saved_tokenizer(tok, about['max_len']), files)
+    model.save(folder, saved_tokenizer(tok, about['max_len']), task, files)
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #1699e3f1
 def prune_models(

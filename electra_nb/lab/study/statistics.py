@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['Sample', 'paper_columns', 'other_columns', 'references', 'leave_out_sums', 'leave_out', 'make_sample',
            'pseudo_values', 'seed_part', 'shared_part', 'row_part', 'mean_test', 'is_random', 'groups', 'split_score',
-           'run_sample', 'failed_runs', 'summarize', 'paper_table', 'plot_scores', 'note_words', 'difference_test',
-           'p_words', 'Comparison', 'compare', 'beside', 'gain_sentence']
+           'run_sample', 'failed_runs', 'summarize', 'paper_table', 'plot_scores', 'note_words', 'p_words',
+           'Comparison', 'compare', 'beside', 'gain_sentence']
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #1358f95d
 import math, numpy as np, pandas as pd
@@ -274,18 +274,6 @@ def note_words(
     found = {o for n in notes for o in n.split('; ')}
     return [f'{k}: {words}' for k,words in _few_words.items() if k in found]
 
-# %% ../../../nbs/lab/study/03_statistics.ipynb #71c140c6
-def difference_test(
-    a:list, # lines of one model on a task
-    b:list, # lines of another
-    folders:tuple=(None,None), # of the two studies, for the answers of their runs
-    split:str='dev', # rows
-) -> dict: # means, difference, its 95 % interval, p-value, what these cover
-    "Test whether two models differ on a task."
-    samples = [run_sample(runs, folder, split) for runs,folder in zip((a,b), folders)]
-    tested = mean_test(*samples)
-    return dict(mean_a=samples[0].scores.mean(), mean_b=samples[1].scores.mean(), difference=tested.pop('mean'), **tested)
-
 # %% ../../../nbs/lab/study/03_statistics.ipynb #293c6430
 def _common_tasks(lines_a, lines_b, split='dev'):
     ours,theirs = (list(dict.fromkeys(r['task'] for r in lines)) for lines in (lines_a,lines_b))
@@ -304,7 +292,9 @@ def _task_row(task, runs, names, folders, split='dev'):
     worked = [_worked(rs, split) for rs in runs]
     for name,rs,good in zip(names, runs, worked):
         if len(good)<len(rs)/2: return dict(row, note=f'not tested: {len(rs)-len(good)} of {len(rs)} runs of {name} failed')
-    row.update(difference_test(*worked, folders, split))
+    a,b = (run_sample(good, folder, split) for good,folder in zip(worked, folders))
+    tested = mean_test(a, b)
+    row.update(mean_a=a.scores.mean(), mean_b=b.scores.mean(), difference=tested.pop('mean'), **tested)
     fewest = min(map(len, worked))
     if np.isnan(row['p']):
         alone = 'a single run whose answers are not here' if row['covers']=='seeds only' else 'the difference is the same on every row'
@@ -348,11 +338,6 @@ class Comparison(pd.DataFrame):
         return '\n'.join([shown.to_string(index=False), self.legend, *notes, *note_words(self.note)])
     def _repr_html_(self): return f"{self.in_words().to_html(index=False)}<p>{'<br>'.join([self.legend, *note_words(self.note)])}</p>"
 
-# %% ../../../nbs/lab/study/03_statistics.ipynb #973bd3de
-def _as_often(others, runs, split='dev'):
-    "Runs of a rival, repeated as often as there are runs with a score."
-    return others*max(1, len(_worked(runs, split))) if others[0].get('rival') else others
-
 # %% ../../../nbs/lab/study/03_statistics.ipynb #a1b2c321
 def compare(
     lines_a:list, # runs of one model
@@ -367,7 +352,8 @@ def compare(
         a,b = ([r for r in lines if r['task']==task] for lines in (lines_a,lines_b))
         for against in dict.fromkeys(r.get('rival', names[1]) for r in b):
             others = [r for r in b if r.get('rival', names[1])==against]
-            row = _task_row(task, (a,_as_often(others, a, split)), (names[0],against), folders, split)
+            often = max(1, len(_worked(a, split))) if 'rival' in others[0] else 1
+            row = _task_row(task, (a,others*often), (names[0],against), folders, split)
             rows.append(dict(row, against=against, runs_b=len(others)))
     columns = 'task against difference low high p p_adjusted mean_a mean_b runs_a runs_b covers note'.split()
     table = pd.DataFrame(rows, columns=columns).round({k:4 for k in ('difference','low','high','mean_a','mean_b')})

@@ -18,6 +18,7 @@ from ...glue.kinds import kind_of
 from ...glue.loading import in_layout, load_task, read_split
 from ...glue.tables import need_columns, read_table, Table
 from ...glue.tasks import tasks, Task, TaskData
+from ...glue.twin import load_head
 from ..own_data.data import filled_rows, own_readers, own_rows, tell_overlap
 from ..own_data.labels import as_names
 from ..questions.rows import question_columns
@@ -37,7 +38,6 @@ from fastai.basics import Learner
 from fastai.torch_core import nested_reorder, to_concat, to_cpu
 from fastcore.basics import patch
 from pathlib import Path
-from ...glue.classify import submission_words
 
 # %% ../../../nbs/lab/study/04_study.ipynb #4c30c35c
 def saved_task(
@@ -65,7 +65,7 @@ def predict_rows(
         logger.info(f"{feats.n_cut:,} of {len(feats):,} texts are longer than the {cfg.max_len} ids that this model reads, and are cut")
     if words := feats.unknown(): say_once(words)
     dl = FeaturesDL(feats, 64, shuffle=False, device=device)
-    model = kind.load(folder).to(device).eval()
+    model = load_head(folder, kind.models).to(device).eval()
     out = to_concat([to_cpu(model(*xb)) for *xb,_ in dl]) # kinds decode with NumPy
     return kind.decode(feats, nested_reorder(out, torch.tensor(dl.get_idxs()).argsort()))
 
@@ -180,7 +180,9 @@ def answer_file(task:Task, split:str, pred:np.ndarray) -> str: # of GLUE; such a
     "Predictions in the form of a submission."
     name,n = task.splits[split].submission_file,task.splits[split].n
     if len(pred)!=n: raise ValueError(f"{name} has {len(pred):,} rows, the official test set has {n:,}")
-    return 'index\tprediction\n'+''.join(f'{i}\t{w}\n' for i,w in enumerate(submission_words(task, pred)))
+    if not np.isfinite(pred).all(): raise ValueError(f"{int((~np.isfinite(pred)).sum())} predictions are not finite: choose another run")
+    words = [task.labels[int(i)] for i in pred] if task.labels else [f'{s:.3f}' for s in np.clip(pred, *task.scale)]
+    return 'index\tprediction\n'+''.join(f'{i}\t{w}\n' for i,w in enumerate(words))
 
 # %% ../../../nbs/lab/study/04_study.ipynb #0d1e9cd9
 official_files = [s.submission_file for t in tasks.values() for s in t.splits.values() if s.submission_file]
@@ -306,7 +308,7 @@ def learner(self:Study,
     folder = self.models(task, start)[0]
     name,_,cfg = saved_task(folder)
     data = self.rows_of(name)
-    model = kind_of(data.task).load(folder, cfg.dropout, cfg.attention_dropout)
+    model = load_head(folder, kind_of(data.task).models, cfg.dropout, cfg.attention_dropout)
     with quiet_hf(): tok = encoder_tokenizer(folder) # as in `predict_rows`
     learn = task_learner(data, task_features(data, tok, cfg), model.electra, cfg, device=self.device)
     learn.model.head = model.head.to(self.device)

@@ -18,9 +18,9 @@ from torch import nn
 # %% ../../../nbs/lab/study/06_together.ipynb #03d1ce9d
 class JointDL:
     "Batches of several tasks, each with the number of its task in front."
-    def __init__(self, dls, n_batches, seed=0, power=.75): # `FeaturesDL` of each task; in one pass; of the tasks' order; original code
+    def __init__(self, dls, n_batches, seed=0): # `FeaturesDL` of each task; in one pass; of the tasks' order
         self.dls,self.n_batches,self.seed,self.device = dls,n_batches,seed,dls[0].device
-        weights = np.array([len(dl.examples) for dl in dls], float)**power
+        weights = np.array([len(dl.examples) for dl in dls], float)**.75 # original code
         self.shares = weights/weights.sum()
 
     def __len__(self): return self.n_batches

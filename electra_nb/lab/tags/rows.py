@@ -14,36 +14,29 @@ from dataclasses import dataclass, replace
 from ...core.files import hash_texts
 from ...core.messages import logger
 from ...glue.tables import label_names, need_columns, parse_cell, Table
-from ...glue.tasks import as_mask
+from ...glue.tasks import SplitRows
 from .spans import are_spans, as_spans, parts, span_tags
 from ...text.lines import read_lines
 from ...text.reading import is_null
-from itertools import compress, groupby
+from itertools import groupby
 from numbers import Real
 from pathlib import Path
 
 # %% ../../../nbs/lab/tags/02_rows.ipynb #057e3f99
 @dataclass
-class TagSplit:
+class TagSplit(SplitRows):
     "Sentences of one split, as lists of words, with their tags."
     words:list # of lists of words
     tags:list=None # of lists of tags; None: unknown
     source:str='' # file or hub name; no folder
     skipped:int=0 # lines that were left out
 
-    def __len__(self): return len(self.words)
     @property
     def labels(self): return self.tags
     def texts(self): return [*map(tuple, self.words)]
     def fingerprint(self) -> str:
         "Changes with any word or tag."
         return hash_texts(['\t'.join(ws) for ws in self.words]+['y']+['\t'.join(ts) for ts in self.tags or ()])
-
-    def take(self, at):
-        "The rows where `at` (n,) is True."
-        at = as_mask(at, len(self))
-        def kept(sentences): return [*compress(sentences, at)] if sentences else None
-        return TagSplit(kept(self.words), kept(self.tags), self.source)
 
 # %% ../../../nbs/lab/tags/02_rows.ipynb #a8ff175b
 _word_names = 'word words token tokens form'.split()

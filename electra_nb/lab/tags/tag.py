@@ -10,13 +10,13 @@ import math, numpy as np, pandas as pd, re, torch
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from ...core.messages import logger
-from ...glue.splits import dev_split, text_core, refuse_idle
+from ...glue.splits import dev_split, text_core
 from ...glue.tables import Table
 from ...glue.tasks import Task
-from ...glue.twin import load_head, lone_encoder, pipeline_lines, predict_lines, refuse_twin, save_head
+from ...glue.twin import pipeline_lines, predict_lines
 from .rows import check_known, cut_at_blanks, list_column, TagSplit, torn_words, word_lists
 from .spans import as_spans, clean_spans, n_loose, parts, ratio, span_tags, tag_metrics, tag_spans
-from .tagger import TagFeatures, Tagger, TagLoss, tagger_twin, TagConfig
+from .tagger import TagFeatures, Tagger, TagLoss, TagConfig
 from .wide import chain_loss, WideFeatures, WideTagger
 from fastai.metrics import Metric
 from fastcore.basics import patch
@@ -28,7 +28,7 @@ from ...glue.head import balanced_weights
 class Tag:
     "A tag for each word of a sentence."
     task:Task
-    title,settings = 'words with tags',TagConfig
+    title,settings,models = 'words with tags',TagConfig,(WideTagger,Tagger)
     layout = tasks = own = None # `lab.kinds` has them
     pipeline,example = 'token-classification',"'A sentence.'"
 
@@ -89,9 +89,8 @@ def settle(self:Tag, splits:dict) -> Task:
     return replace(self.task, labels=self.task.labels or tuple(sorted(found)), blanks=cut_at_blanks(splits['train'].words))
 
 @patch
-def hold_out(self:Tag, rows:TagSplit, share:float, same:list=None) -> dict: # 'train' and 'dev' -> rows
+def hold_out(self:Tag, rows:TagSplit, share:float) -> dict: # 'train' and 'dev' -> rows
     "Hold out a share of the sentences."
-    refuse_idle('words with tags', dict(group=same))
     texts = [' '.join(ws) for ws in rows.words]
     held = dev_split([t.casefold() for t in texts], [0]*len(rows), share, map(text_core, texts))
     if not held.any():
@@ -248,24 +247,3 @@ def confused(self:Tag, rows:TagSplit, pred:list) -> tuple: # true ids, predicted
     "What a confusion matrix is made of: the tags of all words."
     true = np.array([self.names.index(t) if t in self.names else -1 for ts in rows.tags for t in ts])
     return true[true>=0],np.concatenate(pred)[true>=0],self.names
-
-# %% ../../../nbs/lab/tags/07_tag.ipynb #00df19ef
-@patch
-def hf_model(self:Tag, model): # `Tagger` or `WideTagger`
-    "The same model as a class of transformers; refused where there is none."
-    return refuse_twin("tag_head='linear'") if isinstance(model, WideTagger) else tagger_twin(model, self.names)
-
-@patch
-def save(self:Tag, model, folder:str, tok, files:dict) -> None:
-    "A folder of transformers, or of the encoder alone beside the wide head."
-    wide = isinstance(model, WideTagger)
-    twin = lone_encoder(model, 'tags', "tag_head='linear'") if wide else self.hf_model(model)
-    save_head(model, twin, folder, tok, files)
-
-@patch
-def load(self:Tag, folder:str, dropout:float=0.1, attention_dropout:float=0.1): # -> `Tagger` or `WideTagger`
-    "Load a fine-tuned tagger."
-    def build(electra, head, notes):
-        if 'links' in head: return WideTagger(electra, len(head['out.bias']), len(head['keys']))
-        return Tagger(electra, len(head['bias']), 0)
-    return load_head(folder, build, dropout, attention_dropout)

@@ -10,7 +10,7 @@ __all__ = ['most', 'share', 'sums', 'maxima', 'walk', 'chain_losses', 'best_with
 import numpy as np, torch
 from collections.abc import Callable
 from ...core.messages import duration, logger, say_once
-from ...glue.head import dense, encode_rows
+from ...glue.head import KeptModel, dense, encode_rows
 from .clusters import run_clusters
 from .crf import CRF, crf_table, crf_tagger, tag_scores, word_features, word_keys
 from .tagger import TagFeatures, TagLoss
@@ -151,15 +151,18 @@ class WideHead(nn.Module):
         return (1. if self.training else share)*self.out(self.dropout(h))+of_crf
 
 # %% ../../../nbs/lab/tags/06_wide.ipynb #79184d16
-class WideTagger(nn.Module):
+class WideTagger(KeptModel):
     "An encoder and the wide head on the words of a sentence."
+    mark,alone = 'links',('tags',"tag_head='linear'")
     def __init__(self,
         electra:PreTrainedModel, # the encoder
         n_out:int, # number of tags
         n_rows:int=1, # of the CRF's table
     ):
-        super().__init__()
-        self.electra,self.head = electra,WideHead(electra.config.hidden_size, n_out, n_rows)
+        super().__init__(electra, WideHead(electra.config.hidden_size, n_out, n_rows))
+
+    @classmethod
+    def of_head(cls, electra, head, notes, dropout): return cls(electra, len(head['out.bias']), len(head['keys']))
 
     def forward(self,
         ids:Tensor, # (bs, sl) token ids
@@ -177,12 +180,6 @@ class WideTagger(nn.Module):
         pieces = [h.gather(1, at[...,None].expand(-1, -1, h.shape[-1])) for at in (first,last)]
         out = self.head(torch.cat(pieces, -1), word).float(),first>0,self.head.links
         return out if self.training else best_with_each(*out)
-
-    def count_rows(self,
-        train:WideFeatures, # training rows
-    ) -> None:
-        "Begin with the CRF of the training rows, once."
-        if len(self.head.keys)==1: self.head.take(train.counted[0])
 
 # %% ../../../nbs/lab/tags/06_wide.ipynb #07165664
 class ChainLoss(TagLoss):

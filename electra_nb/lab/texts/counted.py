@@ -12,8 +12,8 @@ from collections import Counter, namedtuple
 from dataclasses import dataclass
 from ...core.messages import duration, logger, say_once
 from ...glue.features import Features
-from ...glue.head import dense, encode_rows, mean_pool
-from ...glue.twin import lone_encoder, predict_lines, refuse_twin, save_head
+from ...glue.head import KeptModel, dense, encode_rows, mean_pool
+from ...glue.twin import predict_lines
 from ..pairs.apart import ClassifyPairs, PairConfig
 from ..rivals.tfidf import linear_model, text_vectors
 from ..tags.crf import feature_key
@@ -166,8 +166,9 @@ class CountedHead(nn.Module):
         return (1. if self.training else self.share)*self.out(self.dropout(h))+of_tfidf
 
 # %% ../../../nbs/lab/texts/01_counted.ipynb #766c0cab
-class CountedText(nn.Module):
+class CountedText(KeptModel):
     "An encoder and the wide head for texts."
+    mark,alone = 'idf',('texts',"text_head='plain'")
     most_epochs = 4. # by default
     def __init__(self,
         electra:PreTrainedModel, # the encoder
@@ -177,9 +178,12 @@ class CountedText(nn.Module):
         n_rows:int=1, # of the table
         share:float=.1, # as for `CountedHead`
     ):
-        super().__init__()
-        self.electra,self.pooling,cfg = electra,pooling,electra.config
-        self.head = CountedHead((cfg.num_hidden_layers+1)*cfg.hidden_size, n_out, n_rows, dropout, share)
+        cfg = electra.config
+        super().__init__(electra, CountedHead((cfg.num_hidden_layers+1)*cfg.hidden_size, n_out, n_rows, dropout, share))
+        self.pooling = pooling
+
+    @classmethod
+    def of_head(cls, electra, head, notes, dropout): return cls(electra, len(head['bias']), dropout, notes['pooling'], len(head['keys']))
 
     def forward(self,
         ids:Tensor, # (bs, sl) token ids
@@ -190,12 +194,6 @@ class CountedText(nn.Module):
     ) -> Tensor: # (bs, n_out)
         states,mask,_ = encode_rows(self.electra, ids, lens, n_a, indices, output_hidden_states=True)
         return self.head(torch.cat([mean_pool(h, mask) if self.pooling=='mean' else h[:,0] for h in states], -1), seen)
-
-    def count_rows(self,
-        train:CountedFeatures, # training rows
-    ) -> None:
-        "Begin with tf-idf of the training rows, once."
-        if len(self.head.keys)==1: self.head.take(train.counted[0])
 
 # %% ../../../nbs/lab/texts/01_counted.ipynb #9fd8a7f6
 @dataclass(frozen=True)
@@ -208,7 +206,7 @@ class TextConfig(PairConfig):
 # %% ../../../nbs/lab/texts/01_counted.ipynb #95fc56af
 class ClassifyTexts(ClassifyPairs):
     "One label, or one score, for a text or a pair of texts; tf-idf may be part of the model."
-    settings = TextConfig
+    settings,models = TextConfig,(CountedText,*ClassifyPairs.models)
 
     def wide(self, own:TextConfig) -> bool:
         "Whether the model begins with tf-idf; refused where that has no meaning."
@@ -231,11 +229,3 @@ class ClassifyTexts(ClassifyPairs):
         "What to try where a rival is better than runs with these settings."
         if self.pair or rival!='tf-idf' or recipe.get('text_head')!='plain': return ''
         return "text_head='wide' begins with tf-idf, and the encoder adds to it; with texts without labels (unlabelled=) tf-idf teaches the encoder"
-
-    def hf_model(self, model): return refuse_twin("text_head='plain'") if isinstance(model, CountedText) else super().hf_model(model)
-    def save(self, model, folder, tok, files):
-        if isinstance(model, CountedText): save_head(model, lone_encoder(model, 'texts', "text_head='plain'"), folder, tok, files)
-        else: super().save(model, folder, tok, files)
-    def of_head(self, electra, head, notes, dropout):
-        if 'idf' not in head: return super().of_head(electra, head, notes, dropout)
-        return CountedText(electra, len(head['bias']), dropout, notes['pooling'], len(head['keys']))
