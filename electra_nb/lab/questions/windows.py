@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerFast
 class Context:
     "A context in tokens, as arrays of 32-bit integers: ids, first and last+1 character, number of the word."
     def __init__(self, text:str, encoding): # of `tokenizers`
-        spans = [(a+len(text[a:b])-len(text[a:b].lstrip()),b) for a,b in encoding.offsets]
+        spans = [(b-len(text[a:b].lstrip()),b) for a,b in encoding.offsets]
         first,last = np.array(spans, np.int32).reshape(-1, 2).T.copy()
         starts = np.array([w[0] for w in find_words(text)], np.int32)
         word = np.maximum(np.searchsorted(starts, first, 'right')-1, 0).astype(np.int32)
