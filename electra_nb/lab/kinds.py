@@ -11,13 +11,13 @@ from ..core.messages import logger
 from ..glue.classify import Classify
 from ..glue.kinds import OwnRows, kind_of, kinds, known_tasks
 from ..glue.splits import check_valid, refuse_idle
-from ..glue.tables import Layout, Table, read_file
+from ..glue.tables import Layout, Table, from_memory, read_file
 from ..glue.tasks import Split, Task, TaskData, own_name, score_first, split_sizes
 from .own_data.labels import as_names, table_rows, table_task
 from .texts.counted import ClassifyTexts
 from .questions.answer import Answer
 from .questions.rows import article_paragraphs, has_questions, question_columns
-from .questions.squad import question_hub, question_table, question_tasks, squad1
+from .questions.squad import question_tasks, squad1
 from .tags.rows import as_sentences, conll_readers, list_columns, read_conll
 from .tags.spans import is_span_tag
 from .tags.tag import Tag
@@ -111,7 +111,7 @@ def question_task(
 
 def question_rows_of(table:Table, task:Task): return Answer(task).read(table) # for a saved model
 
-Answer.layout = Layout('.json', question_table, question_hub)
+Answer.layout = Layout('.json', lambda task, path, labelled=True: read_file(Path(path)), lambda ds, task, name: from_memory(ds, name))
 Answer.tasks = question_tasks
 Answer.own = OwnRows(asking_table, question_task, question_rows_of, {}, asking_columns, 'label= makes it labels of texts')
 Answer.rivals = ()

@@ -8,9 +8,8 @@ __all__ = ['QuestionRows', 'find_words', 'word_range', 'find_answer', 'answer_pl
            'question_rows']
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #93a71da1
-import numpy as np, regex
+import numpy as np, pandas as pd, regex
 from bisect import bisect_right
-from collections import Counter
 from dataclasses import dataclass
 from ...core.files import hash_texts
 from ...core.messages import logger
@@ -211,9 +210,6 @@ def question_columns(table:Table) -> dict: # question, context, answer, start, i
 
 _labels = {*'yes no maybe true false unknown 0 1'.split()}
 
-def _are_labels(words, n, standing): # answers in small letters; how many, and how many of them are in their contexts
-    return words<=_labels or 1<len(words)<=min(10, n/2) and 10*standing<n
-
 def has_questions(table:Table) -> bool:
     "Whether a table has questions, contexts and answers."
     names,columns = {c.lower() for c in table.columns},question_columns(table)
@@ -225,8 +221,9 @@ def has_questions(table:Table) -> bool:
     filled = [(a,c) for a,c in ((_unpacked(v, table.name),c) for v,c in cells) if a]
     standing = sum(isinstance(a, dict) or any(stands(o, c) for o in a) for a,c in filled)
     if standing>len(filled)/2: return True
-    words = {str(o).strip().lower() for a,_ in filled for o in a}
-    return {'question','context'}<=names and not names.isdisjoint(('answer','answers')) and not _are_labels(words, len(filled), standing)
+    words,n = {str(o).strip().lower() for a,_ in filled for o in a},len(filled)
+    labels = words<=_labels or 1<len(words)<=min(10, n/2) and 10*standing<n
+    return {'question','context'}<=names and not names.isdisjoint(('answer','answers')) and not labels
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #ef2d49d5
 def _row(row, where):
@@ -271,10 +268,7 @@ def question_rows(
 
 def _ids(given, name):
     "The names of questions, or their numbers; a name that comes again gets a number."
-    seen,ids = Counter(),[str(i) if is_null(v) else str(v) for i,v in enumerate(given)]
-    for i,k in enumerate(ids):
-        seen[k] += 1
-        if seen[k]>1: ids[i] = f'{k}-{seen[k]}'
-    n = seen.total()-len(seen)
-    if n: logger.info(f"{name}: {n:,} of {len(ids):,} questions have the id of another one, and are numbered")
-    return ids
+    ids = pd.Series([str(i) if is_null(v) else str(v) for i,v in enumerate(given)])
+    again = ids.groupby(ids).cumcount()
+    if n := (again>0).sum(): logger.info(f"{name}: {n:,} of {len(ids):,} questions have the id of another one, and are numbered")
+    return ids.where(again==0, ids+'-'+(again+1).astype(str)).tolist()
