@@ -190,8 +190,7 @@ def paragraph_questions(
         need(paragraph, 'context', str, where)
         for k,qa in enumerate(need(paragraph, 'qas', list, where)):
             at = f'{where}.qas[{k}]'
-            question = need(qa, 'question', str, at)
-            row = dict(id=qa.get('id', qa.get('qid')), question=question, context=context)
+            row = dict(id=qa.get('id', qa.get('qid')), question=need(qa, 'question', str, at), context=context)
             found.append((at,dict(row, answers=_qa_answers(qa, at), is_impossible=qa.get('is_impossible'))))
     unknown = sum(row['answers'] is None for _,row in found)
     if 0<unknown<len(found): raise ValueError(f"{table.name}: {unknown} of {len(found)} questions have no answers: give all, or none")
@@ -205,8 +204,7 @@ _usual = dict(question='question query'.split(), context='context paragraph pass
 def question_columns(table:Table) -> dict: # question, context, answer, start, id -> name of a column, for those that are there
     "The columns of questions."
     names = {c.lower():c for c in table.columns}
-    found = {k:next((names[n] for n in usual if n in names), None) for k,usual in _usual.items()}
-    return {k:c for k,c in found.items() if c is not None}
+    return {k:next(names[n] for n in usual if n in names) for k,usual in _usual.items() if not names.keys().isdisjoint(usual)}
 
 _labels = {*'yes no maybe true false unknown 0 1'.split()}
 

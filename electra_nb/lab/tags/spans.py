@@ -15,8 +15,7 @@ from functools import partial
 # %% ../../../nbs/lab/tags/01_spans.ipynb #d7864c4f
 def parts(tag): # -> (letter, type)
     "'B-NP' -> ('B','NP'), 'O' -> ('O','')."
-    letter,_,type_ = tag.partition('-')
-    return letter,type_
+    return tag.partition('-')[::2]
 
 def tag_spans(
     tags:list, # of one sentence

@@ -29,7 +29,6 @@ class Tag:
     "A tag for each word of a sentence."
     task:Task
     title,settings = 'words with tags',TagConfig
-    layout = tasks = own = None # `lab.kinds` has them
     pipeline,example = 'token-classification',"'A sentence.'"
 
     @property
