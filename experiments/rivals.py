@@ -51,10 +51,13 @@ def clusters_in(text, tagged):
 @cache
 def text_for(kind_of_text, data):
     "The text that rivals count in; it is read before their time is taken."
-    if kind_of_text=='spanish': return RunText('', partial(clusters_in, spanish(data)))
+    text = RunText('')
+    text.clusters = partial(clusters_in, spanish(data) if kind_of_text=='spanish' else wikipedia(data))
+    if kind_of_text=='spanish': return text
     lines = [l for d in builtin_docs() if not is_held_out(d, most) for l in d.split('\n')] if kind_of_text=='docstrings' else wikipedia_lines(data)
     rows = [*map(text_words, lines)]
-    return RunText('', lambda tagged: clusters_in(wikipedia(data), tagged), lambda: rows)
+    text.sentences = lambda: rows
+    return text
 
 @cache
 def trials(data):

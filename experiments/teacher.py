@@ -57,7 +57,9 @@ def prepare(run, data, name, rows, out):
     found = wide_tagger.task(data/'tagging', name, rows) if is_tags(name) else wide_text.task(data, name, rows, out)
     train = found.splits['train']
     def clusters_of(words): return clusters(data, name, tuple(map(tuple, words)))
-    teacher.RunText = lambda source: RunText(source, clusters_of)
+    text = RunText('')
+    text.clusters = clusters_of
+    teacher.RunText = lambda source: text
     first = teacher.taught_task(found, unlabelled(data, name, len(train)), '')
     _,answer = teacher.make_teacher(found, '')
     if is_tags(name): counts = tag_counts(run, found, clusters_of)

@@ -29,7 +29,8 @@ def test_contract(name, tmp_path):
     data = own_data(examples[name], name='mine', valid=.3)
     kind,dev = kind_of(data.task),data.splits['dev']
     rows = [['ann','sees','max','.'],['a','good','fish','from','bed']]*5
-    text = RunText('', lambda tagged: word_clusters(rows+tagged), lambda: rows)
+    text = RunText('a made-up run')
+    text.clusters,text.sentences = (lambda tagged: word_clusters(rows+tagged)),(lambda: rows)
     for n in (*named,*(['n-grams'] if name=='classify' else [])):
         r = rivals[n]
         assert isinstance(r, Rival) and isinstance(r.guess, bool) and 0<=r.seconds(data.splits['train'])<60

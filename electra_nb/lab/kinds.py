@@ -107,7 +107,7 @@ def question_task(
     logger.info(f"{name}: answers in contexts{lack}; {split_sizes(splits, 'questions')}")
     return TaskData(name, task, splits)
 
-Answer.layout = Layout('.json', lambda task, path, labelled: read_file(Path(path)), lambda ds, task, name: from_memory(ds, name))
+Answer.layout = Layout('.json', lambda task, path, labelled=True: read_file(Path(path)), lambda ds, task, name: from_memory(ds, name))
 Answer.tasks = question_tasks
 Answer.own = OwnRows(asking_table, question_task, lambda table, task: Answer(task).read(table), {}, asking_columns, 'label= makes it labels of texts')
 Answer.rivals = ()

@@ -29,7 +29,6 @@ class Answer:
     "A piece of a context, or none, for a question."
     task:Task
     title,settings,models = 'questions about a context',AnswerConfig,(Reader,)
-    layout = tasks = own = None # `lab.kinds` has them
     names,loss,forms = (),KeptLoss(),('n_best',)
     pipeline,example = '',"('a question', 'its context')" # transformers has no pipeline for it
 

@@ -8,9 +8,8 @@ __all__ = ['QuestionRows', 'find_words', 'word_range', 'find_answer', 'answer_pl
            'question_rows']
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #93a71da1
-import numpy as np, regex
+import numpy as np, pandas as pd, regex
 from bisect import bisect_right
-from collections import Counter
 from dataclasses import dataclass
 from ...core.files import hash_texts
 from ...core.messages import logger
@@ -184,8 +183,7 @@ def paragraph_questions(
         need(paragraph, 'context', str, where)
         for k,qa in enumerate(need(paragraph, 'qas', list, where)):
             at = f'{where}.qas[{k}]'
-            question = need(qa, 'question', str, at)
-            row = dict(id=qa.get('id', qa.get('qid')), question=question, context=context)
+            row = dict(id=qa.get('id', qa.get('qid')), question=need(qa, 'question', str, at), context=context)
             found.append((at,dict(row, answers=_qa_answers(qa, at), is_impossible=qa.get('is_impossible'))))
     unknown = sum(row['answers'] is None for _,row in found)
     if 0<unknown<len(found): raise ValueError(f"{table.name}: {unknown} of {len(found)} questions have no answers: give all, or none")
@@ -199,13 +197,9 @@ _usual = dict(question='question query'.split(), context='context paragraph pass
 def question_columns(table:Table) -> dict: # question, context, answer, start, id -> name of a column, for those that are there
     "The columns of questions."
     names = {c.lower():c for c in table.columns}
-    found = {k:next((names[n] for n in usual if n in names), None) for k,usual in _usual.items()}
-    return {k:c for k,c in found.items() if c is not None}
+    return {k:next(names[n] for n in usual if n in names) for k,usual in _usual.items() if not names.keys().isdisjoint(usual)}
 
 _labels = {*'yes no maybe true false unknown 0 1'.split()}
-
-def _are_labels(words, n, standing): # answers in small letters; how many, and how many of them are in their contexts
-    return words<=_labels or 1<len(words)<=min(10, n/2) and 10*standing<n
 
 def has_questions(table:Table) -> bool:
     "Whether a table has questions, contexts and answers."
@@ -218,8 +212,9 @@ def has_questions(table:Table) -> bool:
     filled = [(a,c) for a,c in ((_unpacked(v, table.name),c) for v,c in cells) if a]
     standing = sum(isinstance(a, dict) or any(stands(o, c) for o in a) for a,c in filled)
     if standing>len(filled)/2: return True
-    words = {str(o).strip().lower() for a,_ in filled for o in a}
-    return {'question','context'}<=names and not names.isdisjoint(('answer','answers')) and not _are_labels(words, len(filled), standing)
+    words,n = {str(o).strip().lower() for a,_ in filled for o in a},len(filled)
+    labels = words<=_labels or 1<len(words)<=min(10, n/2) and 10*standing<n
+    return {'question','context'}<=names and not names.isdisjoint(('answer','answers')) and not labels
 
 # %% ../../../nbs/lab/questions/02_rows.ipynb #ef2d49d5
 def _row(row, where):
@@ -264,10 +259,7 @@ def question_rows(
 
 def _ids(given, name):
     "The names of questions, or their numbers; a name that comes again gets a number."
-    seen,ids = Counter(),[str(i) if is_null(v) else str(v) for i,v in enumerate(given)]
-    for i,k in enumerate(ids):
-        seen[k] += 1
-        if seen[k]>1: ids[i] = f'{k}-{seen[k]}'
-    n = seen.total()-len(seen)
-    if n: logger.info(f"{name}: {n:,} of {len(ids):,} questions have the id of another one, and are numbered")
-    return ids
+    ids = pd.Series([str(i) if is_null(v) else str(v) for i,v in enumerate(given)])
+    again = ids.groupby(ids).cumcount()
+    if n := (again>0).sum(): logger.info(f"{name}: {n:,} of {len(ids):,} questions have the id of another one, and are numbered")
+    return ids.where(again==0, ids+'-'+(again+1).astype(str)).tolist()

@@ -41,11 +41,8 @@ def find_problems(run:RunFolder) -> list: # of `Problem`, each name once
 # %% ../../../nbs/lab/reports/03_doctor.ipynb #0fbfcb2b
 class Diagnosis(list):
     "The problems of a run; prints as sentences."
-    def __init__(self,
-        run:RunFolder,
-        problems:list, # of `Problem`
-    ):
-        super().__init__(problems)
+    def __init__(self, run:RunFolder):
+        super().__init__(find_problems(run))
         self.run = run
 
     @property
@@ -76,27 +73,22 @@ def diagnose(
     "Look for everything that is known to go wrong."
     if run is None: run = newest_folder('recipe.json', command='electra_diagnose')
     if not isinstance(run, RunFolder): run = RunFolder(run)
-    return Diagnosis(run, find_problems(run))
+    return Diagnosis(run)
 
 # %% ../../../nbs/lab/reports/03_doctor.ipynb #6def9015
 class Doctor(Callback):
     "Look at the run after each evaluation but the last."
     order = orders['Doctor']
-    def __init__(self,
-        folder:str, # run folder
-    ):
-        self.home = folder
-        self.logged = set() # names of problems
+    def __init__(self, folder:str): self.home,self.logged = folder,set() # of the run; names of problems
 
     def after_epoch(self):
         if self.learn and self.learn.steps.done==self.learn.steps.last: return
-        try: problems = diagnose(self.home)
+        try:
+            for problem in diagnose(self.home):
+                if problem.name not in self.logged: logger.warning(f'diagnosis: {problem}')
+                self.logged.add(problem.name)
         except Exception as e: # the diagnosis is no part of the training
             logger.warning(f'the diagnosis failed ({type(e).__name__}: {e}); the training goes on')
-            problems = []
-        for problem in problems:
-            if problem.name not in self.logged: logger.warning(f'diagnosis: {problem}')
-            self.logged.add(problem.name)
 
 # %% ../../../nbs/lab/reports/03_doctor.ipynb #23adc3fd
 def print_diagnosis(

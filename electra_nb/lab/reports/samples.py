@@ -20,20 +20,18 @@ from pathlib import Path
 # %% ../../../nbs/lab/reports/05_samples.ipynb #cf2199e6
 def sample_line(
     learn, # `Learner` with an objective
-    seed:int=42, # of positions and draws
-    n:int=48, # tokens of each text to keep
 ) -> list: # for each of two texts: rows for `TokenView`
     "Corrupt two held-out texts with the generator of this moment."
     examples,tok = learn.dls.valid.examples,learn.mask_tokens.tok
     at = sorted({0,len(examples)//2})
     with fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(42)
         xb,out = look(learn, examples.batch(at))
-    return [_ordinary(out.rows(tok, xb, i, verdict=True), tok.all_special_tokens, n) for i in range(len(at))]
+    return [_ordinary(out.rows(tok, xb, i, verdict=True), tok.all_special_tokens) for i in range(len(at))]
 
-def _ordinary(text, special, n):
-    "The first tokens of a text and of its versions, without those that are special in the original."
-    kept = [j for j,word in enumerate(text[0][1]) if word not in special][:n]
+def _ordinary(text, special):
+    "The first 48 tokens of a text and of its versions, without those that are special in the original."
+    kept = [j for j,word in enumerate(text[0][1]) if word not in special][:48]
     return [[name,[words[j] for j in kept],[kinds[j] for j in kept]] for name,words,kinds in text]
 
 # %% ../../../nbs/lab/reports/05_samples.ipynb #57043b2f
@@ -98,8 +96,7 @@ def sample_rows(
 # %% ../../../nbs/lab/reports/05_samples.ipynb #c1a30021
 def best_example(
     lines:list, # of samples.jsonl
-    n:int=10, # tokens before and after it
-) -> dict: # found, original, before, after; empty if no whole word was found
+) -> dict: # found, original, ten tokens before, ten after; empty if no whole word was found
     "A word of the last samples that was found, in its sentence."
     def is_word(words, j): return words[j].isalpha() and not ''.join(words[j+1:j+2]).startswith('##')
     hits = []
@@ -107,7 +104,7 @@ def best_example(
         hits += [(words,original[1],j) for j,k in enumerate(kinds) if k=='detected' and is_word(words, j) and is_word(original[1], j)]
     if not hits: return {}
     words,original,j = max(hits, key=lambda hit: len(hit[0][hit[2]]))
-    return dict(found=words[j], original=original[j], before=words[max(0, j-n):j], after=words[j+1:j+1+n])
+    return dict(found=words[j], original=original[j], before=words[max(0, j-10):j], after=words[j+1:j+11])
 
 # %% ../../../nbs/lab/reports/05_samples.ipynb #11c17a01
 def sample_values(run:RunFolder) -> dict: # for the template
@@ -120,10 +117,9 @@ def sample_values(run:RunFolder) -> dict: # for the template
 def with_gap(
     examples, # held-out `Examples`
     tok, # tokenizer
-    n:int=9, # words at most
-) -> str:
+) -> str: # nine words at most
     "The beginning of a held-out text, with [MASK] in the place of its middle word."
-    def plain(text): return [word for word in text.split() if not set(word) & set('\'"\\$`!')][:n]
+    def plain(text): return [word for word in text.split() if not set(word) & set('\'"\\$`!')][:9]
     texts = [tok.decode(examples[i][0], skip_special_tokens=True) for i in range(min(200, len(examples)))]
     words = max(map(plain, texts), key=lambda words: sum(map(str.isalpha, words)))
     middle = len(words)//2

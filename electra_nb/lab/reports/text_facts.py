@@ -20,8 +20,7 @@ def n_repeated(
     n:int, # neighbours in an n-gram
 ) -> int:
     "How many n-grams have occurred before."
-    ngrams = Counter()
-    for s in sequences: ngrams.update(zip(*(s[i:] for i in range(n))))
+    ngrams = Counter(ngram for s in sequences for ngram in zip(*(s[i:] for i in range(n))))
     return ngrams.total()-len(ngrams)
 
 # %% ../../../nbs/lab/reports/13_text_facts.ipynb #f681f560
@@ -87,10 +86,9 @@ def repetition(
 def row_facts(
     examples:Examples, # packed rows
     tok, # tokenizer of the run
-    n:int=300, # rows to look at
 ) -> dict: # shares, 0 to 1; the size of the vocabulary; the order of words and letters, if it can be told
     "How the rows begin and end, how many pieces are single letters, how many rows differ, and whether there is order in them."
-    rows = [examples[i][0] for i in range(0, len(examples), max(1, len(examples)//n))]
+    rows = [examples[i][0] for i in range(0, len(examples), max(1, len(examples)//300))] # some three hundred
     texts = [tok.decode(r, skip_special_tokens=True) for r in rows]
     tokens = [t for r in rows for t in tok.convert_ids_to_tokens(r.tolist(), skip_special_tokens=True)]
     framed = fmean(r[0]==tok.cls_token_id and r[-1]==tok.sep_token_id for r in rows)

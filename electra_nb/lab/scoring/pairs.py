@@ -53,13 +53,12 @@ def read_pairs(
 def pair_wins(
     scorer:Scorer,
     pairs:list, # of `Pair`
-    n:int=256, # pairs at a time
 ) -> np.ndarray: # (pairs,) 1: the right sentence is likelier, 0: the wrong one, 0.5: a tie
     "Ask a model about each pair."
     wins = []
     with tqdm(desc='pairs', total=len(pairs), unit='pair', delay=2, leave=False, disable=quiet()) as bar:
-        for i in range(0, len(pairs), n):
-            some = pairs[i:i+n]
+        for i in range(0, len(pairs), 256):
+            some = pairs[i:i+256]
             texts = token_texts(scorer.tok, [s for p in some for s in (p.good,p.bad)])
             totals = [logp.sum() if len(logp) else -math.inf for logp,_ in token_scores(scorer, texts)] # without tokens: never preferred
             good,bad = np.array(totals).reshape(-1, 2).T
@@ -71,11 +70,10 @@ def pair_wins(
 def bootstrap_means(
     values:np.ndarray, # (n, k) results of k models for each pair
     rng:np.random.Generator,
-    n_draws:int=2000,
-) -> np.ndarray: # (draws, k) means
+) -> np.ndarray: # (2000, k) means
     "Means over pairs that are drawn anew."
     kinds,counts = np.unique(values, axis=0, return_counts=True)
-    drawn = rng.multinomial(len(values), counts/len(values), n_draws)
+    drawn = rng.multinomial(len(values), counts/len(values), 2000)
     return drawn@kinds/len(values)
 
 # %% ../../../nbs/lab/scoring/04_pairs.ipynb #d9c1ab76

@@ -19,13 +19,6 @@ from ...training.progress import orders
 from fastai.callback.core import Callback
 
 # %% ../../../nbs/lab/scoring/06_probe.ipynb #ac7ae7b1
-def _segments(examples, tok, n_rows):
-    "Texts of the segments of some rows, evenly spread."
-    for i in np.unique(np.linspace(0, len(examples)-1, n_rows).astype(int)):
-        ids,n_a = examples[i]
-        for part in (ids[1:n_a-1],ids[n_a:-1]):
-            if len(part): yield tok.decode(part.tolist(), skip_special_tokens=True)
-
 def row_sentences(
     examples, # held-out `Examples`
     tok, # tokenizer
@@ -33,9 +26,12 @@ def row_sentences(
 ) -> list: # strings of 8 to 30 words, each once
     "Sentences of packed rows."
     out = {}
-    for text in _segments(examples, tok, 4*n):
-        found = split_sentences(text) or [' '.join(text.split()[:30])]
-        out.update(dict.fromkeys(s for s in found if len(s.split())>=8))
+    for i in np.unique(np.linspace(0, len(examples)-1, 4*n).astype(int)):
+        ids,n_a = examples[i]
+        for segment in (ids[1:n_a-1],ids[n_a:-1]):
+            text = tok.decode(segment.tolist(), skip_special_tokens=True)
+            found = split_sentences(text) or [' '.join(text.split()[:30])]
+            out.update(dict.fromkeys(s for s in found if len(s.split())>=8))
         if len(out)>=n: break
     return list(out)[:n]
 
@@ -43,10 +39,9 @@ def row_sentences(
 def swapped_pairs(
     sentences:list,
     tok, # tokenizer
-    seed:int=0, # of the places
 ) -> list: # of `Pair`
     "Each sentence against itself with two neighbouring words swapped."
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     pairs = [Pair(s, swap_words(s, rng), 'swapped words') for s in sentences]
     good,bad = (token_texts(tok, [getattr(p, side) for p in pairs]) for side in ('good','bad'))
     return [p for p,a,b in zip(pairs, good, bad) if p.bad and not np.array_equal(a.ids, b.ids)]
@@ -91,20 +86,13 @@ class MinimalPairs(Callback):
     def __init__(self,
         tok, # tokenizer
         pairs:list=None, # of `Pair`; None: swapped words in held-out text
-        n:int=200, # pairs at most, if they are made here
-    ): self.tok,self.pairs,self.n,self.asked = tok,pairs,n,None
-
-    def rows(self, scorer):
-        "The rows of all pairs, made at the first evaluation."
-        examples = self.learn.dls.valid.examples
-        pairs = self.pairs
-        if pairs is None: pairs = swapped_pairs(row_sentences(examples, self.tok, self.n), self.tok)
-        return pair_rows(pairs, self.tok, scorer.max_len-2)
+    ): self.tok,self.pairs,self.asked = tok,pairs,None # the rows of all pairs are made at the first evaluation
 
     def after_validate(self):
         scorer = learner_scorer(self.learn, self.tok)
         if scorer is None or not self.learn.evaluation: return
-        if self.asked is None: self.asked = self.rows(scorer)
+        if self.pairs is None: self.pairs = swapped_pairs(row_sentences(self.learn.dls.valid.examples, self.tok), self.tok)
+        if self.asked is None: self.asked = pair_rows(self.pairs, self.tok, scorer.max_len-2)
         if not self.asked[0]: return
         with half_precision(self.learn): accuracy = pair_accuracy(scorer, *self.asked)
         self.learn.evaluation = dict(self.learn.evaluation, pair_accuracy=accuracy)
@@ -123,11 +111,10 @@ def check_probe(
 def at_work(
     learn, # `Learner` of the run
     tok, # tokenizer
-    n:int=100, # pairs at most
 ) -> tuple: # a line, and the sentence with swapped words; both empty where there are no pairs
     "What the model says of a held-out sentence and of many."
     scorer = learner_scorer(learn, tok)
-    pairs = scorer and swapped_pairs(row_sentences(learn.dls.valid.examples, tok, n), tok)
+    pairs = scorer and swapped_pairs(row_sentences(learn.dls.valid.examples, tok, 100), tok)
     if not pairs: return '',''
     shown = next((p for p in pairs if len(p.good.split())<=20), pairs[0])
     def accuracy(some): return pair_accuracy(scorer, *pair_rows(some, tok, scorer.max_len-2))

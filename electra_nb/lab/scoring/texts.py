@@ -52,16 +52,15 @@ def candidates(
 def file_rows(
     path:Path, # text, or a file of rows; may be compressed
     choose:bool=False, # rows are candidates
-    column:str=None, # of the texts in a file of rows; None: 'text', or 'candidates'
+    column:str='text', # of the texts, or of the candidates, in a file of rows
 ) -> Iterator: # strings, or what should be candidates
     "The rows of a file."
     check_text_file(path)
     kind = file_kind(path)
     if kind not in record_kinds or choose and kind in ('.tsv','.tab'):
         return running_lines(read_lines(path, cut_long=False), path, tabs=choose)
-    if not choose: return record_docs(path, column or 'text', gaps=True)
+    if not choose: return record_docs(path, column, gaps=True)
     if kind=='.csv': raise ValueError(f"{path}: candidates are read from lines with tabs (.txt), or from .jsonl")
-    column = column or 'candidates'
     return (row.get(column) for _,row in read_rows(path, [column]))
 
 # %% ../../../nbs/lab/scoring/01_texts.ipynb #dc9d502d
@@ -73,7 +72,7 @@ def _need_text(row, where):
 def read_texts(
     source, # a text, a file, '-' for standard input, a data frame, `Dataset` or rows, or an iterable of texts or of candidates
     choose:bool=False, # each row holds candidates
-    column:str=None, # as in `file_rows`
+    column:str=None, # as in `file_rows`; None: 'text', or 'candidates'
 ) -> Iterator: # strings, or lists of candidates
     "The texts to be scored, in their order."
     refuse_form(source)
@@ -92,7 +91,7 @@ def read_texts(
         raise ValueError(f"no column {wanted!r}; columns there: {list_names(names)}. "
             "Name the right one with text_column=")
     if names: refuse_twice([n for n in names if n==wanted], 'texts')
-    if path: rows,name = file_rows(path, choose, column),path.name
+    if path: rows,name = file_rows(path, choose, wanted),path.name
     elif isinstance(source, str): rows,name = (running_lines(piped_lines(), 'standard input', tabs=choose),'standard input') if is_pipe else ([source],'the text')
     elif names: rows,name = (v if choose or not is_null(v) else '' for v in source[wanted]),'texts' # an empty cell is an empty text
     else: rows,name = source,'texts'

@@ -38,10 +38,6 @@ class TokenText(namedtuple('TokenText', 'text ids spans first')):
         return [*zip(self.first.tolist(), [*self.first[1:].tolist(),len(self.ids)])]
 
 # %% ../../../nbs/lab/scoring/03_tokens.ipynb #2e87f5e4
-def _trimmed(text, start, end):
-    part = text[start:end]
-    return start+len(part)-len(part.lstrip()),end
-
 def token_texts(
     tok:PreTrainedTokenizerFast,
     texts:list, # strings
@@ -49,7 +45,7 @@ def token_texts(
     "Tokenize texts, and keep the places of the tokens."
     def array(values): return np.array(values, dtype=np.int32)
     def one(text, e):
-        spans = array([_trimmed(text, *span) for span in e.offsets]).reshape(-1, 2)
+        spans = array([(b-len(text[a:b].lstrip()),b) for a,b in e.offsets]).reshape(-1, 2)
         words = zip([None,*e.word_ids], e.word_ids)
         first = [i for i,(before,w) in enumerate(words) if w is None or w!=before]
         return TokenText(text, array(e.ids), spans, array(first))

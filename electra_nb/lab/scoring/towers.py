@@ -31,12 +31,6 @@ def objective_towers(
     return {by:name for by,name in found.items() if name}
 
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #38c1a70d
-def _tensor_names(path):
-    try:
-        with safe_open(path, 'pt') as f: return list(f.keys())
-    except (SafetensorError,OSError) as e:
-        raise ValueError(f"{path}: the weights cannot be loaded ({str(e).splitlines()[0]}). Fetch or make the file again.") from e
-
 def _is_detector(values, family):
     "Whether a class that is made for tags, too, is here that of a discriminator."
     if family.heads['rtd'] is not family.heads['tag']: return True
@@ -49,9 +43,14 @@ def folder_heads(
 ) -> list: # keys of `heads`
     "Which heads the weights of a folder have."
     folder,known = Path(where),('rtd','mlm')
-    if (folder/'head.safetensors').is_file(): return [] # of a fine-tuned model
     if folder.is_dir():
-        names,family,values = _tensor_names(folder/'model.safetensors'),family_of(read_config(where)),config_values(where)
+        family,values = family_of(read_config(where)),config_values(where)
+        try:
+            with safe_open(folder/'model.safetensors', 'pt') as f: names = [*f.keys()]
+        except (SafetensorError,OSError):
+            load_tower(family.encoder, where) # says what is missing or wrong
+            raise
+        if (folder/'head.safetensors').is_file(): return [] # of a fine-tuned model
         found = [head for head in known if any(n.startswith(family.head_weights[head]) for n in names)]
     else:
         values = PreTrainedConfig.get_config_dict(where)[0]
@@ -104,10 +103,7 @@ def find_tower(
     path = Path(source).expanduser()
     if path.is_dir() and not (path/'config.json').is_file(): return _run_tower(path, by)
     where = find_encoder(source)
-    here = Path(where).is_dir()
-    if here and not (Path(where)/'model.safetensors').is_file():
-        load_tower(family_of(read_config(where)).encoder, where) # says what is missing
-    found,objective = folder_heads(where),_objective(where) if here else Recipe().objective
+    found,objective = folder_heads(where),_objective(where) if Path(where).is_dir() else Recipe().objective
     if not found: raise ValueError(f"{source} is an encoder without a head of pre-training: a discriminator or a generator is needed")
     ways = [way for way in objective_towers(objective) if heads[way] in found]
     if not ways: raise ValueError(f"{source} is of a run {_no_tower(objective, dict(rtd='discriminator', mlm='generator')[found[0]])}")

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['schemes', 'tag_metrics', 'parts', 'tag_spans', 'span_tags', 'is_span_tag', 'are_spans', 'as_spans', 'refuse_odd_tag',
-           'clean_spans', 'n_loose', 'span_counts', 'ratio']
+           'clean_spans', 'n_loose', 'f1_sums', 'ratio']
 
 # %% ../../../nbs/lab/tags/01_spans.ipynb #28cf84ce
 import re
@@ -15,8 +15,7 @@ from functools import partial
 # %% ../../../nbs/lab/tags/01_spans.ipynb #d7864c4f
 def parts(tag): # -> (letter, type)
     "'B-NP' -> ('B','NP'), 'O' -> ('O','')."
-    letter,_,type_ = tag.partition('-')
-    return letter,type_
+    return tag.partition('-')[::2]
 
 def tag_spans(
     tags:list, # of one sentence
@@ -109,20 +108,16 @@ def n_loose(tags:list) -> int:
     return 0 if iob1 else sum(loose for _,loose in first)
 
 # %% ../../../nbs/lab/tags/01_spans.ipynb #896a33c2
-def span_counts(true:list, pred:list, conlleval:bool=False) -> tuple: # right, predicted, true
-    "How many spans of one sentence are right, from its true and its predicted tags."
+def f1_sums(true:list, pred:list, conlleval:bool=False) -> tuple: # twice the right spans; predicted and true ones together
+    "What a sentence adds to F1 of spans, from its true and its predicted tags."
     t,p = (set(tag_spans(tags, conlleval)) for tags in (true,pred))
-    return len(t & p),len(p),len(t)
-
-def _f1_sums(true, pred, conlleval):
-    right,predicted,n = span_counts(true, pred, conlleval)
-    return 2*right,predicted+n
+    return 2*len(t & p),len(p)+len(t)
 
 # %% ../../../nbs/lab/tags/01_spans.ipynb #896a33b1
 def _accuracy_sums(true, pred): return sum(t==p for t,p in zip(true, pred)),len(true)
 
 # name -> function of the true and the predicted tags of a sentence: what it adds to numerator and denominator
-tag_metrics = dict(entity_f1=partial(_f1_sums, conlleval=False), conlleval_f1=partial(_f1_sums, conlleval=True), accuracy=_accuracy_sums)
+tag_metrics = dict(entity_f1=f1_sums, conlleval_f1=partial(f1_sums, conlleval=True), accuracy=_accuracy_sums)
 
 def ratio(sums) -> float: # 0 to 100; `sums` are numerator and denominator over all sentences
     "The score in percent; 0 where there is nothing to find (original code)."

@@ -29,7 +29,6 @@ class Tag:
     "A tag for each word of a sentence."
     task:Task
     title,settings,models = 'words with tags',TagConfig,(WideTagger,Tagger)
-    layout = tasks = own = None # `lab.kinds` has them
     pipeline,example = 'token-classification',"'A sentence.'"
 
     @property
@@ -54,10 +53,8 @@ class Tag:
         return pipeline_lines(self.pipeline, folder, self.example, *merged)
     def training_loss(self, train, own):
         if own.tag_head=='wide': return chain_loss(own)
-        loss = self.loss
-        loss.smoothing = own.label_smoothing
-        if own.class_weights: loss.weights = balanced_weights(train.y[train.y>=0].bincount(minlength=self.n_out))
-        return loss
+        counts = train.y[train.y>=0].bincount(minlength=self.n_out)
+        return TagLoss(balanced_weights(counts) if own.class_weights else None, own.label_smoothing)
 
 # %% ../../../nbs/lab/tags/07_tag.ipynb #61b69f43
 @patch
@@ -124,17 +121,15 @@ def to_labels(self:Tag, act:list) -> list: # of (words,) arrays
 def words_of(self:Tag, ids) -> list: return [self.names[i] for i in ids]
 
 # %% ../../../nbs/lab/tags/07_tag.ipynb #a72a69f8
-def _span_lines(kind, rows, act):
-    for i,(ws,a,ids) in enumerate(zip(rows.words, act, kind.to_labels(act))):
-        for start,end,type_ in tag_spans(kind.words_of(ids)): yield i,start,end,type_,' '.join(ws[start:end+1]),a[start:end+1].max(1).min()
-
 @patch
 def answers(self:Tag, rows:TagSplit, act:list, form:str=None) -> pd.DataFrame:
     "Words with their tags, or the spans."
-    if form: return pd.DataFrame(_span_lines(self, rows, act), columns='sentence start end type text probability'.split()).astype(dict(sentence=int))
-    tags = [self.words_of(ids) for ids in self.to_labels(act)]
-    lines = [(i,*o) for i,(ws,ts,a) in enumerate(zip(rows.words, tags, act)) for o in zip(ws, ts, a.max(1))]
-    return pd.DataFrame(lines, columns=['sentence','word','tag','probability'])
+    names = ['sentence',*('start end type text probability' if form else 'word tag probability').split()]
+    lines = []
+    for i,(ws,ids,p) in enumerate(zip(rows.words, self.to_labels(act), (a.max(1) for a in act))):
+        tags = self.words_of(ids)
+        lines += [(i,a,b,type_,' '.join(ws[a:b+1]),p[a:b+1].min()) for a,b,type_ in tag_spans(tags)] if form else [(i,*o) for o in zip(ws, tags, p)]
+    return pd.DataFrame(lines, columns=names).astype(dict(sentence=int))
 
 @patch
 def one_answer(self:Tag, rows:TagSplit, act:list) -> tuple: # words with their tags, ids of the tags, probabilities

@@ -128,8 +128,8 @@ class TagLoss:
         y:Tensor, # (bs, w) ids of tags; -100: no word
     ) -> Tensor: # 0-dimensional, or (bs,) with `reduction='none'`
         weights = None if self.weights is None else self.weights.to(out.device)
-        how = dict(weight=weights, reduction='none', label_smoothing=self.smoothing)
-        loss = F.cross_entropy(out.float().flatten(0, 1), y.flatten(), **how).view(y.shape).sum(1)
+        words = F.cross_entropy(out.float().flatten(0, 1), y.flatten(), weights, reduction='none', label_smoothing=self.smoothing)
+        loss = words.view(y.shape).sum(1)
         return loss if self.reduction=='none' else loss.mean()
 
     def activation(self, out): return out.float().softmax(-1) if isinstance(out, Tensor) else L(map(self.activation, out))

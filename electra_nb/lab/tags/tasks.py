@@ -19,19 +19,18 @@ from ...text.reading import list_names
 from ...glue.kinds import known_tasks
 
 # %% ../../../nbs/lab/tags/08_tasks.ipynb #80f78623
-def _splits(dev, test, dev_hub='validation'):
-    return dict(train=Split('train.txt', 'train'), dev=Split(dev, dev_hub), test=Split(test, 'test'))
+def _splits(train, dev, test, dev_hub='validation'):
+    return dict(train=Split(train, 'train'), dev=Split(dev, dev_hub), test=Split(test, 'test'))
 
 _spans = dict(kind='tag', metrics=('entity_f1','conlleval_f1','accuracy'), scheme='BIOES')
-_conllu = {s:Split(f'{s}.conllu', hub) for s,hub in dict(train='train', dev='validation', test='test').items()}
 
 tag_tasks = dict( # chkstyle: ignore (a task after the other)
     chunk=Task(('1',), label='3', **_spans, max_len=256, valid=.1, folder='chunk', repo='eriktks/conll2000@refs/convert/parquet',
-        hub_text=('tokens','chunk_tags'), splits=_splits('dev.txt', 'test.txt', dev_hub='')),
+        hub_text=('tokens','chunk_tags'), splits=_splits('train.txt', 'dev.txt', 'test.txt', dev_hub='')),
     ner=Task(('1',), label='-1', **_spans, folder='ner|ner-es|conll2002|conll2003', repo='eriktks/conll2003@refs/convert/parquet',
-        hub_text=('tokens','ner_tags'), splits=_splits('testa.txt|dev.txt|valid.txt', 'testb.txt|test.txt')),
+        hub_text=('tokens','ner_tags'), splits=_splits('train.txt', 'testa.txt|dev.txt|valid.txt', 'testb.txt|test.txt')),
     pos=Task(('form',), label='upos', kind='tag', valid=.1, folder='pos|pos-en', repo='universal-dependencies/universal_dependencies',
-        hub='en_ewt', hub_text=('tokens','upos'), splits=_conllu))
+        hub='en_ewt', hub_text=('tokens','upos'), splits=_splits('train.conllu', 'dev.conllu', 'test.conllu')))
 
 # %% ../../../nbs/lab/tags/08_tasks.ipynb #ac4ea967
 def with_last(table:Table) -> Table:
@@ -42,8 +41,7 @@ def with_last(table:Table) -> Table:
 
 def tag_table(task:Task, path:str, labelled:bool=True) -> Table:
     "A file of a task as a table with the columns that the task names."
-    table = (read_conllu if task.label=='upos' else read_conll)(path)
-    return with_last(table) if task.label=='-1' else table
+    return with_last((read_conllu if task.label=='upos' else read_conll)(path))
 
 def tag_hub_table(ds, task:Task, name:str) -> Table:
     "A data set on the hub as a table with the columns that the task names."

@@ -4,14 +4,14 @@
 
 # %% auto #0
 __all__ = ['most', 'share', 'sums', 'maxima', 'walk', 'chain_losses', 'best_with_each', 'fold_numbers', 'train_crfs',
-           'known_clusters', 'WideFeatures', 'WideHead', 'WideTagger', 'ChainLoss', 'chain_loss']
+           'WideFeatures', 'WideHead', 'WideTagger', 'ChainLoss', 'chain_loss']
 
 # %% ../../../nbs/lab/tags/06_wide.ipynb #c93f78ce
 import numpy as np, torch
 from collections.abc import Callable
 from ...core.messages import duration, logger, say_once
 from ...glue.head import KeptModel, dense, encode_rows
-from .clusters import run_clusters
+from .clusters import RunText
 from .crf import CRF, crf_table, crf_tagger, tag_scores, word_features, word_keys
 from .tagger import TagFeatures, TagLoss
 from functools import cached_property
@@ -95,14 +95,6 @@ def train_crfs(
     return every,[tag_scores(*parts.get(k, every)[:2], word_keys(ws)) for k,ws in zip(folds.tolist(), sentences)]
 
 # %% ../../../nbs/lab/tags/06_wide.ipynb #c0697436
-def known_clusters(source:str, sentences:list) -> dict: # for a tokenizer's folder; empty where the text is not known
-    try:
-        if not source: raise ValueError("the tokenizer lies in no run")
-        return run_clusters(source, sentences)
-    except ValueError as e:
-        logger.info(f"tags: no clusters of words ({e})")
-        return {}
-
 class WideFeatures(TagFeatures):
     "Rows of ids, with the place of each word and what a CRF says or needs to know of it."
     def __init__(self, rows, tok, labels, *args, train:bool=False): # as for `TagFeatures`; `train`: their tags are learned
@@ -111,7 +103,9 @@ class WideFeatures(TagFeatures):
 
     @cached_property
     def counted(self) -> tuple: # as from `train_crfs`
-        clusters,tags = known_clusters(self.tok.name_or_path, self.words),[[self.labels[t] for t in ts] for ts in self.targets]
+        clusters,tags = {},[[self.labels[t] for t in ts] for ts in self.targets]
+        try: clusters = RunText(self.tok.name_or_path).clusters(self.words)
+        except ValueError as e: logger.info(f"tags: no clusters of words ({e})")
         seconds = (2 if len(tags)>1000 else 5)*9e-5*sum(len(w) for ws in self.words[:most] for w in ws)
         if seconds>5: logger.info(f"tags: CRFs are trained on {min(len(tags), most):,} sentences, which takes about {duration(seconds)}")
         return train_crfs(self.words, tags, self.labels, clusters)
