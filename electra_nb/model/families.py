@@ -265,13 +265,11 @@ def family_of(
 # %% ../../nbs/book/18_families.ipynb #7c9587c1
 def encode(
     encoder:PreTrainedModel,
-    ids:Tensor, # as in `model.forward.encode`
-    attention_mask:Tensor=None, # likewise; left out on the device `meta`, where transformers could not look at it
-    *args, # likewise
+    *args, # as in `model.forward.encode`
     **kwargs, # likewise
 ):
     "Hidden states of an encoder of any family."
-    return family_of(encoder).forward(encoder, ids, None if ids.is_meta else attention_mask, *args, **kwargs)
+    return family_of(encoder).forward(encoder, *args, **kwargs)
 
 def mlm_logits(
     tower:PreTrainedModel, # with a vocabulary head

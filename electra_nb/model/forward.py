@@ -32,7 +32,7 @@ def attention_bias(
 ) -> Tensor: # (bs, 1, 1, sl) 0 at real tokens, minus infinity at padding
     "What attention adds to its scores."
     device = attention_mask.device
-    if device.type!='meta' and torch.is_autocast_enabled(device.type): dtype = torch.get_autocast_dtype(device.type)
+    if torch.is_autocast_enabled(device.type): dtype = torch.get_autocast_dtype(device.type)
     mask = attention_mask.view(len(attention_mask), 1, 1, -1)
     return torch.zeros(mask.shape, dtype=dtype, device=device).masked_fill(~mask, -torch.inf)
 

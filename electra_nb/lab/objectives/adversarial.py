@@ -12,7 +12,9 @@ from collections import namedtuple
 from dataclasses import dataclass
 from ...model.families import encode, rtd_logits
 from ...model.forward import at_slots
+from ...model.towers import ModelConfig, tower_configs
 from ...objectives.contract import Curve, Panel, StepOutput, weighted_mean
+from ...objectives.masking import n_slots
 from ...objectives.rtd import RTD, JointLoss, LossConfig, RTDModel, RTDOutput
 from ...objectives.sampling import temperature_settings
 from ...core.settings import Settings
@@ -115,3 +117,8 @@ class Adversarial(RTD):
     model,families = AdversarialModel,('electra',)
 
     def make_loss(self): return AdversarialLoss(self.loss, self.adversarial)
+
+    def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
+        "Matrix products of an update, forward and backward, padding included."
+        gen,_ = tower_configs(cfg, vocab_size)
+        return super().flops(cfg, rows, max_len, vocab_size)+4*rows*n_slots(max_len, self.mask.mean_prob)*gen.hidden_size

@@ -13,7 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from ...model.families import encode, family_of
 from ...model.forward import mlm_head
-from ...objectives.contract import Curve, Panel, StepOutput, weighted_mean
+from ...model.towers import ModelConfig, tower_configs
+from ...objectives.contract import Curve, Panel, StepOutput, encoder_flops, verdict_flops, vocabulary_flops, weighted_mean
+from ...objectives.masking import n_slots
 from ...objectives.mlm import guess_rows
 from .replace_mlm import ReplaceEval, ReplaceLoss, ReplaceMLM, ReplaceModel, copy_sums, main_panels
 from ...objectives.evaluation import label_counts, logit_bins, roc_area
@@ -153,3 +155,11 @@ class AllTokensMLM(ReplaceMLM):
     table = (*ReplaceMLM.table,'gate_auc') # columns of fastai's table
     head,model,loss_func,evaluation = staticmethod(copy_tower),AllTokensModel,AllTokensLoss,AllTokensEval
     families = 'electra', # whose heads it calls
+
+    def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
+        "Matrix products of an update, forward and backward, padding included."
+        gen,main = tower_configs(cfg, vocab_size)
+        n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob)
+        encoders = encoder_flops(gen, n, max_len)+encoder_flops(main, n, max_len)
+        once = encoders+vocabulary_flops(gen, slots)+verdict_flops(main, n)
+        return 3*once+4*vocabulary_flops(main, n) # the logits of all tokens are computed again for the gradients

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from ...core.messages import logger
 from ...model.families import encode
 from ...model.forward import at_slots
-from ...model.towers import ModelConfig
-from ...objectives.contract import generator_settings
+from ...model.towers import ModelConfig, tower_configs
+from ...objectives.contract import encoder_flops, generator_settings
 from ...objectives.masking import n_slots
 from ...objectives.rtd import RTD, RTDModel, RTDOutput
 from ...objectives.sampling import corrupt
@@ -103,3 +103,8 @@ class SAS(RTD):
     def callbacks(self, tok):
         mask,*others = super().callbacks(tok)
         return [mask,Remember(self.mask.mask_prob),*others]
+
+    def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
+        "Matrix products of an update, forward and backward, padding included."
+        shape,_ = tower_configs(replace(cfg, tie='all'), vocab_size)
+        return super().flops(replace(cfg, tie='all'), rows, max_len, vocab_size)-3*encoder_flops(shape, rows*max_len, max_len) # one encoder

@@ -10,8 +10,9 @@ import math, torch
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from ...model.families import family_of, rtd_logits
-from ...model.towers import ModelConfig, get_models
-from ...objectives.masking import share_done
+from ...model.towers import ModelConfig, tower_configs, get_models
+from ...objectives.masking import share_done, n_slots
+from ...objectives.contract import encoder_flops, verdict_flops, vocabulary_flops
 from ...objectives.rtd import RTD, RTDModel, RTDOutput
 from ...core.settings import Settings
 from fastai.callback.core import Callback
@@ -126,8 +127,10 @@ class TwoStage(RTD):
         first = min(step, begins)
         return first if tower=='generator' else step-first
 
-    def over_stages(self, model, count):
-        "The mean of both stages, each by its length."
-        share,found = self.stages.first_stage,[]
-        for model.stage in (1,2): found.append(count())
-        return round(share*found[0]+(1-share)*found[1])
+    def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
+        "Matrix products of an update, forward and backward, padding included: the mean over both stages."
+        gen,disc = tower_configs(replace(cfg, tie='embeddings'), vocab_size)
+        n,slots,share = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob),self.stages.first_stage
+        generator = encoder_flops(gen, n, max_len)+vocabulary_flops(gen, slots)
+        discriminator = encoder_flops(disc, n, max_len)+verdict_flops(disc, n)
+        return round(share*3*generator+(1-share)*(generator+3*discriminator))

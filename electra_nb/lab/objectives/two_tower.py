@@ -15,8 +15,8 @@ from ..speed.forward import layer_forward
 from ...model.families import initialize_electra, rtd_logits, tie_embeddings
 from ...model.forward import at_slots, attention_bias
 from ...model.towers import ModelConfig, get_models, tower_configs
-from ...objectives.contract import Curve, Panel, StepOutput, weighted_mean
-from ...objectives.masking import MaskConfig, candidates
+from ...objectives.contract import Curve, Panel, StepOutput, encoder_flops, verdict_flops, weighted_mean
+from ...objectives.masking import MaskConfig, candidates, n_slots
 from ...objectives.rtd import RTD, JointLoss, RTDModel, RTDOutput, rtd_summary, tower_losses
 from functools import partial
 from torch import Tensor, nn
@@ -155,3 +155,11 @@ class TwoTowerRTD(RTD):
             "'embeddings', 'disentangled' or 'none'")
 
     def make_model(self, towers, tok): return self.model(**towers, special_ids=[tok.cls_token_id,tok.sep_token_id,tok.mask_token_id])
+
+    def flops(self, cfg:ModelConfig, rows:int, max_len:int, vocab_size:int) -> int:
+        "Matrix products of an update, forward and backward, padding included."
+        gen,disc = tower_configs(cfg, vocab_size)
+        n,slots = rows*max_len,rows*n_slots(max_len, self.mask.mean_prob)
+        head = 2*gen.embedding_size*(2*gen.hidden_size+vocab_size) # for one token
+        towers = 2*encoder_flops(gen, n, max_len)+encoder_flops(disc, n, max_len)
+        return 3*(towers+verdict_flops(disc, n))+(4*n+slots)*head

@@ -63,7 +63,7 @@ def add_dropped(
     dropout:nn.Dropout, # of `x`
 ) -> Tensor: # (..., d)
     "The sum of the residual and of what dropout leaves of `x`, in 32 bits under autocast."
-    if h.device.type!='meta' and torch.is_autocast_enabled(h.device.type): h = h.float()
+    if torch.is_autocast_enabled(h.device.type): h = h.float()
     if not draws_cheaply(dropout, h): return dropout(x)+h
     return _AddDropped.apply(x, h, dropout.p)
 
