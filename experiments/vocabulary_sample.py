@@ -6,7 +6,7 @@ Vocabularies of WordPiece are trained on samples of so many characters for each 
 documents that the training does not see; also on the built-in text (`docs`). Lines that OUT has already are left out.
 """
 import argparse, json, time
-from electra_nb.text.corpus import Documents, get_corpus, is_held_out
+from electra_nb.text.corpus import Corpus, get_corpus, is_held_out
 from electra_nb.text.docstrings import library_docs
 from electra_nb.text.tokenizer import VocabConfig, line_encoder, train_tokenizer
 from pathlib import Path
@@ -18,7 +18,7 @@ def halves(source):
     docs = [doc for _,doc in library_docs()] if source is None else list(get_corpus(source))
     train,valid = ([d for d in docs if is_held_out(d, .02)==held] for held in (False,True))
     lines = [l for d in valid for l in d.split('\n') if l.strip()]
-    return Documents('train', lambda: iter(train), '', sum(len(d.encode()) for d in train)),lines[:20_000]
+    return Corpus('train', lambda: iter(train), '', sum(len(d.encode()) for d in train)),lines[:20_000]
 
 def measure(corpus, lines, size, per):
     "Train one vocabulary: CPU seconds, and how many pieces a word has."

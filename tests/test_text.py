@@ -3,7 +3,6 @@ import hashlib, json, os, signal, time
 from pathlib import Path
 
 import pytest
-from electra_nb.core.files import remembered_hash
 from electra_nb.text import examples
 from electra_nb.text import prepare as preparing
 from electra_nb.text.corpus import get_corpus
@@ -84,7 +83,7 @@ def test_waiting_is_said(tmp_path):
 def test_hashed_once(tmp_path, monkeypatch):
     "Text and packed rows that have been hashed before are not read for it again."
     monkeypatch.setenv('ELECTRA_NB_CACHE', str(tmp_path/'cache'))
-    monkeypatch.setattr(remembered_hash, '__defaults__', ('sha256',0,-1.)) # small and new files too
+    for name,value in dict(_least=0, _rest=-1.).items(): monkeypatch.setattr(f'electra_nb.core.files.{name}', value) # small and new files too
     (tmp_path/'texts.txt').write_text(tiny_text)
     def pack(): return build_examples(get_corpus(tmp_path/'texts.txt'), tiny_tokenizer(), ExamplesConfig(max_len=32))[0].path
     def refuse(*args): raise AssertionError('a file is hashed again')

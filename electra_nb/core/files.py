@@ -215,6 +215,8 @@ def _note(path, kind):
     return cache_folder()/'hashes'/hash_texts([kind, str(path), f'{s.st_size} {s.st_mtime_ns} {s.st_ctime_ns} {s.st_ino}'])
 
 # %% ../../nbs/book/02_files.ipynb #02de0b83
+_least,_rest = 2**20,2. # bytes of a file whose hash is remembered; seconds that it must have lain unchanged
+
 def remembered_hash(
     path:str, # a file
     kind:str='sha256', # key of `kinds`
@@ -222,11 +224,11 @@ def remembered_hash(
     "The hash of a file, read again only if its size, its time of change or its inode is another."
     path = Path(path).absolute()
     s,note = path.stat(),_note(path, kind)
-    if s.st_size<2**20: return file_hash(path, kind)
+    if s.st_size<_least: return file_hash(path, kind)
     try: known = note.read_text(encoding='utf-8', errors='replace')
     except OSError: known = ''
     if len(known)==2*kinds[kind]().digest_size: return known
-    still = time.time()-s.st_mtime>=2
+    still = time.time()-s.st_mtime>=_rest
     value = file_hash(path, kind)
     if still and _note(path, kind)==note:
         with suppress(OSError): # of a cache that cannot be written
