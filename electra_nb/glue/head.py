@@ -8,6 +8,7 @@ __all__ = ['poolings', 'mean_pool', 'check_width', 'mean_layer', 'dense', 'encod
 
 # %% ../../nbs/book/43_head.ipynb #ccf4493f
 import torch, torch.nn.functional as F
+from collections.abc import Callable
 from dataclasses import dataclass
 from ..core.settings import Settings
 from .tasks import Task
@@ -87,14 +88,13 @@ class KeptModel(nn.Module):
     mark = '' # a tensor that only heads of this class have; empty: it is the class of all other heads
     alone = () # where transformers has no class with the head: its name, and a setting with which there is one, such as `head='plain'`
     pooling = '' # vector of the text that the head reads; empty: it reads others
+    twin:Callable # (task) -> the same model as a class of transformers; not where the encoder stands `alone`
+    of_head:Callable # class method: (encoder, tensors of a head, notes beside them, dropout) -> the model
 
     def __init__(self, electra:PreTrainedModel, head:nn.Module):
         super().__init__()
         self.electra,self.head = electra,head
 
-    def twin(self, task:Task) -> PreTrainedModel: raise NotImplementedError # the same model as a class of transformers
-    @classmethod
-    def of_head(cls, electra, head:dict, notes:dict, dropout:float): raise NotImplementedError # a model for these tensors
 
 # %% ../../nbs/book/43_head.ipynb #58b400f4
 class Classifier(KeptModel):
