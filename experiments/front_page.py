@@ -4,7 +4,7 @@
 
 RESULTS: the files that the README and its tests read, written over as they come. DATA as for one_hour.py. What FOLDER has already
 is kept, so the same command goes on where it was stopped. Two hours on one core. FOLDER also gets what a processor with bf16
-makes of that (cpu_bf16.json) and, with `--hour`, a training of an hour and its scores (hour/one_hour.json); in RESULTS these
+makes of that (cpu_bf16.json) and, with `--hour`, three trainings of an hour and their scores (hour/one_hour.json); in RESULTS these
 files have several processors and seeds. The picture of one sentence is drawn by its page.
 """
 import argparse, json, subprocess, sys
@@ -32,7 +32,7 @@ if __name__=='__main__':
     ask.add_argument('results', type=Path)
     ask.add_argument('--home', type=Path, required=True, help='folder for runs and scores')
     ask.add_argument('--data', type=Path, required=True, help='folder with corpus/, grammar/, glue/ and sentences/')
-    ask.add_argument('--hour', action='store_true', help='train for an hour too')
+    ask.add_argument('--hour', action='store_true', help='train for an hour too, with three seeds')
     a = ask.parse_args()
     run('first_minutes.py', a.results, '--home', a.home)
     run('synthetic_errors.py', a.results, '--run', a.home/'seed-0')
@@ -42,4 +42,4 @@ if __name__=='__main__':
     atomic_file(a.results/'ngram_pairs.json', (a.home/'ngrams/ngram_pairs.json').read_text())
     subprocess.run(['electra_bench', '--out', str(a.results/'bench.json')], check=True)
     if cpu_has_bf16(): run('cpu_bf16.py', next((a.data/'corpus').rglob('*.txt*')), a.data/'glue', a.home/'cpu_bf16.json', '--home', a.home/'bf16')
-    if a.hour: run('one_hour.py', a.data, a.home/'hour', '--seeds', 0)
+    if a.hour: run('one_hour.py', a.data, a.home/'hour', '--seeds', 0, 1, 2)
