@@ -6,7 +6,7 @@
 __all__ = ['cli', 'one_row_each', 'as_csv', 'as_lines', 'predict']
 
 # %% ../nbs/calls/04_predicting.ipynb #960a9b2c
-import csv, pandas as pd
+import csv, json, pandas as pd
 from .commands import Command
 from .core.files import atomic_file
 from .lab.reports.run_folder import newest_folder
@@ -14,6 +14,7 @@ from .lab.scoring.texts import piped_lines
 from .lab.study.study import answer, in_lines, rows_to_predict, saved_task, Study
 from .scoring import check_file
 from .training.device import pick_device
+from functools import partial
 from pandas.api.types import is_integer_dtype
 from pathlib import Path
 
@@ -31,9 +32,14 @@ def one_row_each(
     return found
 
 # %% ../nbs/calls/04_predicting.ipynb #44bd4dac
-def _joined(v): return ' '.join(map(str, v)) if isinstance(v, (list,tuple)) else v
+def _in_cells(column):
+    "Lists with blanks between their words; as JSON if a word of one of them has a blank itself."
+    lists = [v for v in column if isinstance(v, (list,tuple))]
+    join = partial(json.dumps, ensure_ascii=False) if any(' ' in str(w) for v in lists for w in v) else lambda v: ' '.join(map(str, v))
+    return column.map(lambda v: join(v) if isinstance(v, (list,tuple)) else v)
+
 def as_csv(found:pd.DataFrame) -> str:
-    found = found.map(_joined)
+    found = found.apply(_in_cells)
     text = found.to_csv(index=False)
     return found.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC) if '\r' in text else text # which Python leaves without quotes
 

@@ -9,7 +9,7 @@ __all__ = ['usual', 'cli', 'score_rows', 'check_file', 'write_lines', 'score']
 import json, os, sys
 from collections.abc import Iterable, Iterator
 from .commands import Command
-from .core.messages import quiet
+from .core.messages import interrupt_message, quiet
 from .core.files import explain_oserror
 from .glue.encoders import last_run
 from .lab.scoring.texts import read_texts
@@ -67,8 +67,9 @@ def write_lines(
         return
     out = Path(out).expanduser()
     part = out.with_name(f'{out.name}.part')
+    stopped = f'stopped; the results of the texts before are in {part}'
     try:
-        with explain_oserror(out), open(part, 'w', encoding='utf-8') as f: f.writelines(lines)
+        with interrupt_message(lambda: stopped), explain_oserror(out), open(part, 'w', encoding='utf-8') as f: f.writelines(lines)
     except ValueError as e: raise ValueError(f"{e}. The results of the texts before it are in {part}") from e
     os.replace(part, out)
 

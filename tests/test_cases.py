@@ -292,6 +292,11 @@ def test_whole_numbers(capsys):
     for rows,options in ((data,dict(regression=False)),(dict(review=texts, stars=[0,1,2]*12),{})):
         assert own_data(rows, **options).task.labels and 'whole numbers' not in heard(capsys)
 
+def test_thousands(tmp_path, capsys):
+    "A point that may stand between thousands is named; one that cannot is not."
+    for scores,says in (([f'{1+i%9}.{i:03}' for i in range(36)],True), ([f'0.{i:03}' for i in range(36)],False), ([f'{i}.5' for i in range(36)],False)):
+        assert own_data(write(tmp_path/'a.csv', table(text=texts, score=scores))).task.scale and ("'1.000' is read as 1; if the point" in heard(capsys))==says
+
 def test_all_that_lacks(tmp_path):
     "Empty cells of all columns are counted in one message."
     frame = pd.DataFrame(dict(review=texts, shop=texts, program=moods))

@@ -7,6 +7,7 @@ from datasets import Dataset, DatasetDict
 from electra_nb import score
 from electra_nb.core.files import atomic_file
 from electra_nb.lab.scoring.texts import read_texts
+from electra_nb.scoring import write_lines
 from forked import Program
 
 root = Path(__file__).parent.parent
@@ -35,6 +36,15 @@ def electra_score(
     (home/'stdin').write_bytes(stdin)
     p = Program('from electra_nb.scoring import cli; cli()', home, dict(os.environ), [*argv,'--device','cpu'], home/'stdin')
     return p.wait(),*p.communicate()
+
+def test_interrupted(home, capsys):
+    "After Ctrl-C it is said where the results are that were there."
+    def rows():
+        yield from score(home/'runs'/'mine', ['it is good'], device='cpu')
+        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt): write_lines(rows(), home/'halted.jsonl')
+    assert 'halted.jsonl.part' in capsys.readouterr().out
+    assert json.loads((home/'halted.jsonl.part').read_text())['text']=='it is good' and not (home/'halted.jsonl').exists()
 
 def test_pipe_keeps_order(home):
     "Lines of JSON on the standard output, nothing else, in the order of the lines that came, empty ones too."

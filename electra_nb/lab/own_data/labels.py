@@ -180,6 +180,12 @@ def is_score(values, name):
 
 def _order(v): return (0,int(v),'') if re.fullmatch(r'-?\d+', v) else (1,0,v)
 
+def _tell_thousands(values, name):
+    "Say how scores are read that would be whole numbers where a point stands between thousands."
+    pointed = [v for v in values if isinstance(v, str) and re.fullmatch(r'\s*-?[1-9]\d{0,2}\.\d{3}\s*', v)]
+    if not pointed or not all(v in pointed or re.fullmatch(r'-?\d{1,3}', str(v).strip()) for v in values): return
+    logger.warning(f"{name}: {pointed[0].strip()!r} is read as {float(pointed[0]):g}; if the point stands between thousands, write the scores without it")
+
 def find_labels(
     table:Table,
     column:str, # of the labels
@@ -192,7 +198,9 @@ def find_labels(
     if commas:
         raise ValueError(f"{commas[0][0]}: {commas[0][1]!r} in column {column!r} has a comma ({len(commas)} such row(s)): write numbers as 2.5")
     values = label_words(table.columns[column])
-    if regression or (regression is None and is_score(values, f'{table.name}: column {column!r}')): return ()
+    if regression or (regression is None and is_score(values, f'{table.name}: column {column!r}')):
+        _tell_thousands(table.columns[column], f'{table.name}: column {column!r}')
+        return ()
     counts = Counter(values)
     if not counts: raise ValueError(f"{table.name} has no rows")
     if len(counts)<2:

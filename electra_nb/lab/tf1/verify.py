@@ -112,7 +112,7 @@ def check_tower(name:str, folder:Path) -> tuple: # of the tower, its folder -> k
     if len(have)<len(weights): problems.append(f'{len(weights)-len(have)} weights are there twice, with and without {model.base_model_prefix} before their names')
     what = _names.get(head, f'encoder with the head of {tuned}' if tuned else 'encoder without a head of pre-training')
     if (folder/'modules.json').is_file(): what += ', in a model of sentence-transformers'
-    facts = [f"{what}: {values['model_type']}, layers: {cfg.num_hidden_layers}, units: {cfg.hidden_size}, heads: {cfg.num_attention_heads}"]
+    facts = [f"{'' if what==name else f'{what}: '}{values['model_type']}, layers: {cfg.num_hidden_layers}, units: {cfg.hidden_size}, heads: {cfg.num_attention_heads}"]
     facts.append(f"{len(want & have.keys())-len(other)} of {len(want)} weights matched; left over: {', '.join(left[:9]) or 'none'}")
     more,wrong = check_start(folder, cfg.vocab_size)
     return head,facts+more,problems+wrong
