@@ -129,8 +129,9 @@ def test_near_spans(name, tmp_path, capsys):
     assert own_rows(path, task.task).tags==task.splits['train'].tags
 
 def test_types_alone(tmp_path, capsys):
-    own_data(write(tmp_path/'types.conll', '\n\n'.join(f'Olga PER\nrows{k} O' for k in range(30))))
-    assert 'spans are written as B-PER' in heard(capsys)
+    for name,(a,b,c) in {'types.conll':('PER','PER','O'), 'brackets.conll':('(PER*','*)','*')}.items():
+        own_data(write(tmp_path/name, '\n\n'.join(f'Olga {a}\nBerg {b}\nrows{k} {c}' for k in range(30))))
+        assert 'spans are written as B-PER' in heard(capsys)
 
 def long_rows(key): return [(key(i, j),w,t) for i,(ws,ts) in enumerate(sentences) for j,(w,t) in enumerate(zip(ws, ts))]
 
@@ -340,6 +341,11 @@ def test_ids(capsys):
             task = own_data(pd.DataFrame(source)).task
             assert (task.text,task.label)==(('review',),'program') and f'not used: {name};' in heard(capsys)
     with pytest.raises(ValueError, match='Pass text= and label='): own_data(dict(id=[*range(18)]*2, review=texts, program=moods))
+    with pytest.raises(ValueError, match='Pass text= and label='): own_data(dict(id=range(36), label=moods))
+
+def test_numbers_with_signs():
+    for score in ('7.5%','$7.50','7\u202f500.5'):
+        with pytest.raises(ValueError, match='is no number: write numbers as 2.5'): own_data(dict(text=texts, score=[score]*36), regression=True)
 
 def test_whole_numbers(capsys):
     "That stars are classes is said, unless the user has said it."
@@ -563,6 +569,7 @@ no_prose |= {
     'box.mbox':('From a@b.org Mon Jan  1 00:00:00 2001\nFrom: Ann <a@b.org>\nMessage-ID: <7>\n\nHello\n','mailbox'), 'paper.txt':('% made by x\n\\documentclass{article}\n\\begin{document}\n','LaTeX'),
     'dump.txt':('-- a dump\nSET a = 0;\nCREATE TABLE `x` (`id` int);\n','a database'), 'refs.bib':('@article{a,\n title={A boat},\n}\n','references'), 'refs.txt':('TY  - JOUR\nTI  - A boat\nER  - \n','references'),
     'rows.yaml.txt':('- text: A boat.\n  mood: calm\n','YAML'), 'bank.mrg':('( (S \n  (NP-SBJ (NNP Ann) )\n  (VP (VBD left) )))\n','trees'), 'sst.txt':('(3 (2 The) (4 (3 boat) (2 is)))\n','trees'), 'doc.ann':('T1\tPER 0 4\tOlga\n','brat'),
+    'names.xml.txt':('Then <PERSON>Olga</PERSON> left.\n','is markup'),
     'svm.txt':('+1 1:0.5 7:0.25 9:1\n'*3,'holds numbers'), 'skeleton.txt':(''.join(f'd/0 0 {i} {w} NNP (TOP* - - - x * -\n' for i,w in enumerate(texts[0].split())),'holds words with tags'),
     'film.ass.txt':('[Script Info]\nTitle: x\n\n[Events]\n','subtitles'), 'frames.txt':('{0}{25}Hello|you\n','subtitles'), 'song.txt':('[00:12.50]We sing\n','subtitles'), 'bare.txt':('00:00:01,000 --> 00:00:02,000\nHello\n','subtitles'),
 }

@@ -195,7 +195,10 @@ _quoted = re.compile(r'"[^"]*"(?: (?:"[^"]*"|[\w.+-]+))+') # cells as R's write.
 
 def _is_drawn(lines): return any(map(_rule.fullmatch, lines[:2])) and 2*sum('|' in l for l in lines)>len(lines)
 def _is_spaced(lines): return len(lines)>2 and all(map(_quoted.fullmatch, lines)) and not re.sub('"[^"]*"| ', '', lines[0])
-def _is_markup(head, by_tags): return _markup.match(head) or by_tags and (_tag.match(head) or head[:1]=='<' and _element.search(head))
+def _is_markup(head, by_tags):
+    within = [bool(_element.search(l)) for l in head.split('\n')]
+    most = len(within)>5 and 2*sum(within)>len(within)
+    return _markup.match(head) or by_tags and (_tag.match(head) or most or head[:1]=='<' and any(within))
 
 # %% ../../nbs/book/09_lines.ipynb #8f1e6081
 _time = re.compile(r'[\[(]?\d{1,2}(?::\d\d){1,2}[\])]?') # of a transcript, on a line of its own

@@ -103,7 +103,7 @@ def choose_columns(
     inside = [n for n in names if any(map(_is_object, table.columns[n]))]
     lower = {n.lower():n for n in names if n not in (*text,*inside)}
     if label is None: label = _named_label(lower, table.name)
-    text = text or guess_text({n:v for n,v in table.columns.items() if n!=label and n not in inside})
+    text = text or guess_text({n:v for n,v in table.columns.items() if n!=label and n not in inside and not _is_id(n, v)})
     others = [n for n in names if n not in text]
     left = [n for n in others if n not in inside and {*map(str, table.columns[n])}-{'','None','nan'}]
     if len(others)>1: left = [n for n in left if not _is_id(n, table.columns[n])]
