@@ -569,7 +569,7 @@ no_prose |= {
     'box.mbox':('From a@b.org Mon Jan  1 00:00:00 2001\nFrom: Ann <a@b.org>\nMessage-ID: <7>\n\nHello\n','mailbox'), 'paper.txt':('% made by x\n\\documentclass{article}\n\\begin{document}\n','LaTeX'),
     'dump.txt':('-- a dump\nSET a = 0;\nCREATE TABLE `x` (`id` int);\n','a database'), 'refs.bib':('@article{a,\n title={A boat},\n}\n','references'), 'refs.txt':('TY  - JOUR\nTI  - A boat\nER  - \n','references'),
     'rows.yaml.txt':('- text: A boat.\n  mood: calm\n','YAML'), 'bank.mrg':('( (S \n  (NP-SBJ (NNP Ann) )\n  (VP (VBD left) )))\n','trees'), 'sst.txt':('(3 (2 The) (4 (3 boat) (2 is)))\n','trees'), 'doc.ann':('T1\tPER 0 4\tOlga\n','brat'),
-    'names.xml.txt':('Then <PERSON>Olga</PERSON> left.\n','is markup'),
+    'speeches.txt':('<CHAPTER ID=1>\nResumption of the session\n','is markup'), 'names.xml.txt':('Then <PERSON>Olga</PERSON> left.\n','is markup'),
     'svm.txt':('+1 1:0.5 7:0.25 9:1\n'*3,'holds numbers'), 'skeleton.txt':(''.join(f'd/0 0 {i} {w} NNP (TOP* - - - x * -\n' for i,w in enumerate(texts[0].split())),'holds words with tags'),
     'film.ass.txt':('[Script Info]\nTitle: x\n\n[Events]\n','subtitles'), 'frames.txt':('{0}{25}Hello|you\n','subtitles'), 'song.txt':('[00:12.50]We sing\n','subtitles'), 'bare.txt':('00:00:01,000 --> 00:00:02,000\nHello\n','subtitles'),
 }

@@ -185,7 +185,7 @@ def _is_labelled(rows, least, one): # rows of cells; how many at least; may all 
 # %% ../../nbs/book/09_lines.ipynb #7827a985
 _opening = re.compile(r'<doc id="[^"]*".* title=".*">') # of WikiExtractor
 _markup = re.compile(r'(?i)<(?:\?xml|!doctype|html|mediawiki)\b')
-_tag = re.compile(r'(?i)<!--|<(?:head|body|div|p|article|section|main|table|tei|rss|svg)\b[^<>]*>|<[a-z][\w:.-]*\s+[\w:.-]+\s*=\s*["\'][^<>]*>')
+_tag = re.compile(r'(?i)<!--|<(?:head|body|div|p|article|section|main|table|tei|rss|svg)\b[^<>]*>|<[a-z][\w:.-]*\s+[\w:.-]+\s*=\s*["\'\w][^<>]*>')
 _element = re.compile(r'(?i)<(?!s>)([a-z][\w:.-]*)[^<>]*>[^<]*</\1>') # <s> is a sentence of a language model's text
 _json = re.compile(r'\[?\s*\{\s*"[^"]*"\s*:.*[}\],]|\[[\d,.\s]*"(?:[^"\\]|\\.)*"(?:\s*\]|\s*,.*[\],]),?') # in the first line
 _layout = re.compile(r'(?:[\[{]|\[\s*\{)\n[{\["]') # of JSON over lines
