@@ -62,6 +62,8 @@ reads = {
     'index.json':pd.DataFrame(dict(text=texts, mood=moods)).to_json(orient='index'),
     'ids.json':json.dumps({f'q{i}':dict(text=t, mood=m) for i,(t,m) in enumerate(zip(texts, moods))}),
     'spaced.csv':'text, mood\n'+''.join(f'"{t}", "{m}"\n' for t,m in zip(texts, moods)),
+    'mixed.csv':table(text=texts, mood=moods).replace('\n', '\r\n', 9).replace('0\n', '0\r').replace('1\n', '1\r').replace('loud\n', 'loud\r'),
+    'filled.csv':table(text=texts, mood=moods, notes=['']*36),
     'blank.tsv':table('\t', id=[*range(36)], text=texts, label=moods).replace('\n5\t', '\n\n5\t'),
 }
 
@@ -127,8 +129,9 @@ def test_near_spans(name, tmp_path, capsys):
     assert own_rows(path, task.task).tags==task.splits['train'].tags
 
 def test_types_alone(tmp_path, capsys):
-    own_data(write(tmp_path/'types.conll', '\n\n'.join(f'Olga PER\nrows{k} O' for k in range(30))))
-    assert 'spans are written as B-PER' in heard(capsys)
+    for name,(a,b,c) in {'types.conll':('PER','PER','O'), 'brackets.conll':('(PER*','*)','*')}.items():
+        own_data(write(tmp_path/name, '\n\n'.join(f'Olga {a}\nBerg {b}\nrows{k} {c}' for k in range(30))))
+        assert 'spans are written as B-PER' in heard(capsys)
 
 def long_rows(key): return [(key(i, j),w,t) for i,(ws,ts) in enumerate(sentences) for j,(w,t) in enumerate(zip(ws, ts))]
 
@@ -202,8 +205,62 @@ def test_lines_of_clients(tmp_path):
         path = write(tmp_path/name, f'text{sep}mood\n-----{sep}----\n'+''.join(f'{t}{sep}{m}\n' for t,m in both))
         bare = write(tmp_path/f'r_{name}', f'text{sep}mood\n'+''.join(f'{i}{sep}{t}{sep}{m}\n' for i,(t,m) in enumerate(both)))
         for read in (get_corpus,own_data,read_texts):
-            with pytest.raises(ValueError, match=f'{name}:2: the dashes under the names are no row'): list(read(path))
+            with pytest.raises(ValueError, match=f"{name}:2: '-----' is no row"): list(read(path))
             with pytest.raises(ValueError, match='its first or its last column no name'): list(read(bare))
+
+def test_lines_of_surveys(tmp_path):
+    "The two lines that Qualtrics adds under the names are no rows."
+    path = write(tmp_path/'survey.csv', 'text,mood\nWhat was said?,How was it?\n"{""ImportId"":""Q1""}","{""ImportId"":""Q2""}"\n'+''.join(f'{t},{m}\n' for t,m in both))
+    for read in (get_corpus,own_data,read_texts):
+        with pytest.raises(ValueError, match='survey.csv:3: .*ImportId.* is no row: delete what stands between'): list(read(path))
+
+bare_rows = {'yelp.csv':''.join(f'"{i%2+1}","{t}"\n' for i,t in enumerate(texts)), 'lines.csv':'\n'.join(texts), 'twice.csv':''.join(f'r{i}|{t}|{t}\n' for i,t in enumerate(texts))}
+
+@pytest.mark.parametrize('name', bare_rows)
+def test_rows_without_names(name, tmp_path):
+    "A table without a line of names is named where texts are looked for, too."
+    path = write(tmp_path/name, bare_rows[name])
+    for read in (get_corpus,read_texts):
+        with pytest.raises(ValueError, match='or put names above the first line if it is a row'): list(read(path))
+
+deep = {
+    'studio.json':[dict(id=i, annotations=[dict(result=[dict(value=dict(choices=[m]))])], data=dict(text=t)) for i,(t,m) in enumerate(zip(texts, moods))],
+    'drop.json':{f'd{i}':dict(passage=c, qa_pairs=[dict(question=q, answer=dict(spans=['Brink']))]) for i,(c,q) in enumerate(zip(places, questions))},
+    'coqa.json':dict(data=[dict(id=i, story=c, questions=[dict(input_text=q)], answers=[dict(input_text='Brink')]) for i,(c,q) in enumerate(zip(places, questions))]),
+    'server.json':dict(features=[dict(name='text')], rows=[dict(row=dict(text=t, label=m)) for t,m in zip(texts, moods)], n=36),
+    'map.json':dict(type='FeatureCollection', features=[dict(properties=dict(text=t, label=m)) for t,m in zip(texts, moods)]),
+}
+
+@pytest.mark.parametrize('name', deep)
+def test_objects_in_rows(name, tmp_path):
+    "Objects in the rows are named; they are no labels, and no spans."
+    path = write(tmp_path/name, json.dumps(deep[name]))
+    with pytest.raises(ValueError, match='which columns hold.*What is in the objects of .* belongs into columns of its own'): own_data(path)
+    column = 'data' if 'studio' in name else 'qa_pairs' if 'drop' in name else None
+    if column:
+        with pytest.raises(ValueError, match='found (dict|list).*or write what is in it to columns of their own'): list(get_corpus(path, text_column=column))
+
+other_json = {'lists.json':([[t,m] for t,m in zip(texts, moods)],'write an object a row'), 'strings.json':(texts,'write an object a row'), 'by_label.json':(dict(calm=texts[:20], loud=texts[20:]),'lists of different lengths .calm, loud.')}
+
+@pytest.mark.parametrize('name', other_json)
+def test_other_json(name, tmp_path):
+    "JSON that is no table is answered with how it is written."
+    content,says = other_json[name]
+    for read in (get_corpus,own_data,read_texts):
+        with pytest.raises(ValueError, match=says): list(read(write(tmp_path/name, json.dumps(content))))
+        with pytest.raises(ValueError, match='as json.dumps does'): list(read(write(tmp_path/'broken.jsonl', str(dict(text='a'))+'\n')))
+
+def test_empty_column(tmp_path):
+    "A column without anything in it is no label."
+    with pytest.raises(ValueError, match='Pass text= and label='): own_data(write(tmp_path/'alpaca.csv', table(instruction=questions, input=['']*24, output=places)))
+
+def test_rejected(tmp_path):
+    "Rows that an annotator rejected are no labels."
+    rows = [dict(text=t, label=m, answer=['accept','reject'][i%5==4]) for i,(t,m) in enumerate(zip(texts, moods))]
+    path = write(tmp_path/'prodigy.jsonl', '\n'.join(map(json.dumps, rows)))
+    with pytest.raises(ValueError, match="keep those that say 'accept'"): own_data(path)
+    assert own_data(path, text='text', label='answer').task.labels==('accept','reject')
+    assert n_rows(own_data(write(path, '\n'.join(json.dumps({**r, 'answer':'accept'}) for r in rows))))==36
 
 def test_numbers_in_documents(tmp_path):
     "Sentences are numbered anew in each document."
@@ -284,6 +341,11 @@ def test_ids(capsys):
             task = own_data(pd.DataFrame(source)).task
             assert (task.text,task.label)==(('review',),'program') and f'not used: {name};' in heard(capsys)
     with pytest.raises(ValueError, match='Pass text= and label='): own_data(dict(id=[*range(18)]*2, review=texts, program=moods))
+    with pytest.raises(ValueError, match='Pass text= and label='): own_data(dict(id=range(36), label=moods))
+
+def test_numbers_with_signs():
+    for score in ('7.5%','$7.50','7\u202f500.5'):
+        with pytest.raises(ValueError, match='is no number: write numbers as 2.5'): own_data(dict(text=texts, score=[score]*36), regression=True)
 
 def test_whole_numbers(capsys):
     "That stars are classes is said, unless the user has said it."
@@ -412,6 +474,7 @@ def test_no_answers(tmp_path, capsys):
 said = {
     'capitals':(['Calm','calm','loud']*12,'differ only in capitals'),
     'width':(['ｃalm','calm','loud']*12,'differ only in capitals'),
+    'heart':(['❤','❤\ufe0f','x']*12,'invisible signs'), 'zeros':(['01','1','02']*12,'leading zeros'), 'minus':(['-1','0','1']*12,"the word '-1' is read as a class"),
     'joiner':(['cal\u200dm','calm','loud']*12,'differ only in capitals'),
     'None':(['None','calm']*18,"the word 'None' is read as a class"),
     'dash':(['-','calm']*18,"the word '-' is read as a class"),
@@ -502,6 +565,12 @@ no_prose |= {
     'glove.txt':(''.join(f'{w} {i/7:.4f} -0.5 {i}e-3 .25\n' for i,w in enumerate(['the',',','of','12'])),'holds numbers'),
     'sensor.txt':('10 20.5 30 4\n'*3,'holds numbers'), 'moods.arff.txt':('% made by x\n@RELATION moods\n@ATTRIBUTE text string\n','Weka'), 'video.txt':('0:01\nwe go out\n0:05\nto sea\n','subtitles'),
     'long_video.txt':('1:00:01\nwe go out\n1:00:05\nto sea\n','subtitles'),
+    'video.sbv.txt':('0:00:01.000,0:00:02.000\nHello\n\n','subtitles'), 'pages.wet.txt':('WARC/1.0\r\nWARC-Type: conversion\r\n\r\nA boat.\r\n','headers'),
+    'box.mbox':('From a@b.org Mon Jan  1 00:00:00 2001\nFrom: Ann <a@b.org>\nMessage-ID: <7>\n\nHello\n','mailbox'), 'paper.txt':('% made by x\n\\documentclass{article}\n\\begin{document}\n','LaTeX'),
+    'dump.txt':('-- a dump\nSET a = 0;\nCREATE TABLE `x` (`id` int);\n','a database'), 'refs.bib':('@article{a,\n title={A boat},\n}\n','references'), 'refs.txt':('TY  - JOUR\nTI  - A boat\nER  - \n','references'),
+    'rows.yaml.txt':('- text: A boat.\n  mood: calm\n','YAML'), 'bank.mrg':('( (S \n  (NP-SBJ (NNP Ann) )\n  (VP (VBD left) )))\n','trees'), 'sst.txt':('(3 (2 The) (4 (3 boat) (2 is)))\n','trees'), 'doc.ann':('T1\tPER 0 4\tOlga\n','brat'),
+    'speeches.txt':('<CHAPTER ID=1>\nResumption of the session\n','is markup'), 'names.xml.txt':('Then <PERSON>Olga</PERSON> left.\n','is markup'),
+    'svm.txt':('+1 1:0.5 7:0.25 9:1\n'*3,'holds numbers'), 'skeleton.txt':(''.join(f'd/0 0 {i} {w} NNP (TOP* - - - x * -\n' for i,w in enumerate(texts[0].split())),'holds words with tags'),
     'film.ass.txt':('[Script Info]\nTitle: x\n\n[Events]\n','subtitles'), 'frames.txt':('{0}{25}Hello|you\n','subtitles'), 'song.txt':('[00:12.50]We sing\n','subtitles'), 'bare.txt':('00:00:01,000 --> 00:00:02,000\nHello\n','subtitles'),
 }
 
@@ -521,6 +590,8 @@ prose = {
     'code.txt':'get_name set_name\nput_name cut_name\nold_value new_value', 'people_.txt':'Ann BERG\nOle BERG\nEva DAHL\nKim DAHL\nPia DAHL\nBob BERG', 'bullets.txt':'\n'.join(f'*\t{t}' for t in texts),
     'acts.txt':'ACT I\nSCENE I\nThey sing.\n'*5, 'shout.txt':'GO ON\nSTOP IT\nHEAR ME\nGO UP\nSIT BY\nEAT IT NOW', 'chapters.txt':'\n'.join(f'Chapter {i}\t{i*7}' for i in range(1, 30)),
     'access.txt':'\n'.join(f'1.2.3.{i} - - [12/Mar/2021:10:00:00 +0000] "GET /a HTTP/1.1" 200 {i}' for i in range(30)), 'sail.txt':'\n'.join(f'[10:{i}:07] <ann> {t}' for i,t in enumerate(texts, 10)),
+    'capitals.txt':'\n'.join(f'84-{i:03} GO DO YOU HEAR THAT {"A"*(i%3+1)}' for i in range(30)), 'streets.txt':'\n'.join(f'{i} Quay Street, Turku, FI' for i in range(30)),
+    'scene.txt':'(Ann (quietly) goes.)\nFrom: the sea\nTo: the land', 'memo.txt':'From: Ann\nTo: Bob\nSubject: fish\n\nIt came.', 'points.txt':'- Fish: two\n- Rope: one',
     'ruled.md':'| a | b |\n|---|---|\n| x | y |', 'said_so.txt':'"Go" he said\n"No" she said\n"Yes" he said', 'heading.txt':'=====\nBoats\n=====\nOne sank.',
     'badge.md':'<div align="center">\n<img src="a.png"/>\n</div>\n\n# A title', 'dash.txt':'- one I\n- two I am', 'sentence.txt':'<s>One.</s>\n<s>Two.</s>',
 }

@@ -108,7 +108,7 @@ def score_values(
     (lo,hi),out = task.scale,np.empty(len(values), dtype=np.float32)
     for i,(v,w) in enumerate(zip(values, where)):
         try: out[i] = float(v)
-        except (TypeError,ValueError): raise ValueError(f"{w}: {v!r} in column {task.label!r} is no number") from None
+        except (TypeError,ValueError): raise ValueError(f"{w}: {v!r} in column {task.label!r} is no number: write numbers as 2.5") from None
         if not np.isfinite(out[i]): raise ValueError(f"{w}: {v} in column {task.label!r} is no finite number")
         if not lo<=out[i]<=hi: raise ValueError(f"{w}: score {v} in column {task.label!r} is outside {lo:g} to {hi:g}")
     return out

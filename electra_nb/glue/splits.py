@@ -20,7 +20,7 @@ _marks = regex.compile(r'[\p{P}`]+')
 
 def seen_label(text:str) -> str:
     "A text without capitals, further blanks, the encoding of its accents, and invisible signs."
-    seen = text if text.isascii() else ''.join(c for c in unicodedata.normalize('NFKC', text) if unicodedata.category(c)!='Cf')
+    seen = text if text.isascii() else ''.join(c for c in unicodedata.normalize('NFKC', text) if unicodedata.category(c)!='Cf' and not '\ufe00'<=c<='\ufe0f')
     return ' '.join(seen.casefold().split())
 
 def text_core(text:str) -> str:

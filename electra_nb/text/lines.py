@@ -158,9 +158,11 @@ def are_tagged(
     tags = {c[-1] for c in rows}
     outside = tags & {*'Oo0','OUT','OTHER'} and len(tags)>1 # lines of a poem may end in I
     spans = outside and all(re.fullmatch('(?i)[O0]|out|other|[BIESLU]([-—_].+)?|.+[-_][BIESLU]', t) for t in tags)
-    few = 11<len(rows)>=2*len(tags) and len({*map(len, rows)})==1 and any(map(str.isupper, tags))
+    even = len({*map(len, rows)})==1
+    few = even and 11<len(rows)>=2*len(tags)>2 and len(rows[0])<5 and any(map(str.isupper, tags)) # others are lines in capitals
     classes = few and all(t.isupper() or not t[0].isalnum() for t in tags)
-    return bool(spans or classes) or tags<={*known} or all(len(c)==10 and re.fullmatch(r'\d+([-.]\d+)?', c[0]) for c in rows)
+    sparse = even and sum(2*sum(v in ('-','_','*') for v in c)>len(c) for c in zip(*rows))>2 # such as OntoNotes has
+    return bool(spans or classes or sparse) or tags<={*known} or all(len(c)==10 and re.fullmatch(r'\d+([-.]\d+)?', c[0]) for c in rows)
 
 # %% ../../nbs/book/09_lines.ipynb #0d9f4f30
 def _are_joined(lines):
@@ -183,23 +185,34 @@ def _is_labelled(rows, least, one): # rows of cells; how many at least; may all 
 # %% ../../nbs/book/09_lines.ipynb #7827a985
 _opening = re.compile(r'<doc id="[^"]*".* title=".*">') # of WikiExtractor
 _markup = re.compile(r'(?i)<(?:\?xml|!doctype|html|mediawiki)\b')
-_tag = re.compile(r'(?i)<!--|<(?:head|body|div|p|article|section|main|table|tei|rss|svg)\b[^<>]*>|<[a-z][\w:.-]*\s+[\w:.-]+\s*=\s*["\'][^<>]*>')
+_tag = re.compile(r'(?i)<!--|<(?:head|body|div|p|article|section|main|table|tei|rss|svg)\b[^<>]*>|<[a-z][\w:.-]*\s+[\w:.-]+\s*=\s*["\'\w][^<>]*>')
 _element = re.compile(r'(?i)<(?!s>)([a-z][\w:.-]*)[^<>]*>[^<]*</\1>') # <s> is a sentence of a language model's text
 _json = re.compile(r'\[?\s*\{\s*"[^"]*"\s*:.*[}\],]|\[[\d,.\s]*"(?:[^"\\]|\\.)*"(?:\s*\]|\s*,.*[\],]),?') # in the first line
 _layout = re.compile(r'(?:[\[{]|\[\s*\{)\n[{\["]') # of JSON over lines
 _string = re.compile(r'"(?:[^"\\]|\\.)*",?')
-_subtitle = re.compile(r'WEBVTT\b|(?:\d+\n)?[\d:,.]{8,} --> |\[Script Info\]|\{\d+\}\{\d+\}|\[\d+:\d\d\.\d+\]')
 _rule = re.compile(r'[+|]?(?: *:?[-=]{2,}:? *[+|])+(?: *:?[-=]{2,}:?)?') # of a table that a database client or Markdown draws
 _quoted = re.compile(r'"[^"]*"(?: (?:"[^"]*"|[\w.+-]+))+') # cells as R's write.table has them
 
 def _is_drawn(lines): return any(map(_rule.fullmatch, lines[:2])) and 2*sum('|' in l for l in lines)>len(lines)
 def _is_spaced(lines): return len(lines)>2 and all(map(_quoted.fullmatch, lines)) and not re.sub('"[^"]*"| ', '', lines[0])
-def _is_markup(head, by_tags): return _markup.match(head) or by_tags and (_tag.match(head) or head[:1]=='<' and _element.search(head))
-
+def _is_markup(head, by_tags):
+    within = [bool(_element.search(l)) for l in head.split('\n')]
+    most = len(within)>5 and 2*sum(within)>len(within)
+    return _markup.match(head) or by_tags and (_tag.match(head) or most or head[:1]=='<' and any(within))
 
 # %% ../../nbs/book/09_lines.ipynb #8f1e6081
 _time = re.compile(r'[\[(]?\d{1,2}(?::\d\d){1,2}[\])]?') # of a transcript, on a line of its own
-_number = re.compile(r'[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?')
+_number = re.compile(r'(?:\d+:)?[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?')
+_forms = { # how files of other programs begin -> what they hold, what to do
+    r'WEBVTT\b|(?:\d+\n)?[\d:,.]{8,} --> |\d+(?::\d\d){2}\.\d+,\d|\[Script Info\]|\{\d+\}\{\d+\}|\[\d+:\d\d\.\d+\]':('subtitles','take the numbers and times out'),
+    r'(?i)(?:%.*\n)*@relation\b':('a table of Weka (ARFF)','write it as .csv, and name the column of the texts'),
+    r'(?i)WARC/\d|(?:(?:From .*|[\w-]+:.*)\n){,9}(?:message-id|mime-version|return-path|content-type): ':('mails or pages under headers','write their texts alone, in Python with mailbox or warcio'),
+    r'(?:%.*\n)*\\documentclass\b':('LaTeX','take its text out first, with pandoc or detex'),
+    r'(?:(?:--|/\*|SET ).*\n)*(?:CREATE TABLE|DROP TABLE|INSERT INTO|PRAGMA )':('a dump of a database','write its texts to .jsonl or .csv'),
+    r'@\w+\{\S+,\n|TY  - ':('references','write their titles or abstracts to a column of a .csv file'),
+    r'(?:---\n)?- \w+: .*\n\w+: ':('YAML','write it as .jsonl, an object a line'),
+    r'(?:\(\s*)?\([A-Z\d][\w-]*\s+\([A-Z\d][\w-]*\s':('trees of sentences','write the sentences alone'),
+    r'T1\t\S+ \d+ \d+':('marks of an annotation program (brat)','the text is in the .txt file beside it')}
 
 def _are_timed(lines): return _time.fullmatch(lines[0]) and 3*sum(map(bool, map(_time.fullmatch, lines)))>len(lines)>3
 def _are_numbers(lines):
@@ -219,8 +232,9 @@ def other_content(
     if _is_markup(head, by_tags): return f'is markup ({first[:30]!r})','take its text out first, of Wikipedia with WikiExtractor'
     if _json.fullmatch(first) or _layout.match(head): return 'holds JSON','read it as a file whose name ends in .jsonl (an object a line) or .json'
     if len(lines)>2 and all(map(_string.fullmatch, head.split('\n'))): return 'holds strings in quotes, as JSON has them','take the quotes off'
-    if _subtitle.match(head) or _are_timed(head.split('\n')): return 'holds subtitles','take the numbers and times out'
-    if re.match(r'(?i)(%.*\n)*@relation\b', head): return 'holds a table of Weka (ARFF)','write it as .csv, and name the column of the texts'
+    known = next((of for begins,of in _forms.items() if re.match(begins, head)), None)
+    if known: return f'holds {known[0]}',known[1]
+    if _are_timed(head.split('\n')): return 'holds subtitles','take the numbers and times out'
     if _are_numbers(head.split('\n')): return 'holds numbers','leave it out: there is no text to learn from'
     if by_tags and _is_drawn(head.split('\n')): return 'holds a drawn table','let the program write it as .csv, and name the column of the texts'
     if _is_spaced(head.split('\n')): return 'holds a table with blanks between its cells','write it as .csv, in R with write.csv, and name the column of the texts'

@@ -113,6 +113,8 @@ def list_names(names) -> str: # of columns
 # %% ../../nbs/book/10_reading.ipynb #7a622bf6
 _half = re.compile('[\ud800-\udfff]')
 
+def _or_above(names): return ', or put names above the first line if it is a row' if any(len(str(n).split())>3 for n in names) else ''
+
 def is_null(v): return not isinstance(v, (str,list,dict)) and str(v) in ('None','nan','<NA>','NaT') # of Python, NumPy and pandas
 
 def need_text(
@@ -126,8 +128,9 @@ def need_text(
     if is_null(value) and column in known:
         raise ValueError(f"{where}: no text in column {column!r}: it is null there. Fill it or leave the row out")
     found = 'nothing' if value is None else type(value).__name__
+    more = ', or write what is in it to columns of their own' if isinstance(value, (dict,list)) else _or_above(known)
     raise ValueError(f"{where}: no text in column {column!r} (found {found}); columns there: {list_names(known)}. Name the "
-        "right one with text_column=.")
+        f"right one with text_column={more}.")
 
 # %% ../../nbs/book/10_reading.ipynb #095c379b
 @dataclass
@@ -144,7 +147,7 @@ def _bare(row): return {k.replace('\ufeff', ''):v for k,v in row.items()} if any
 def refuse_twice(names:list, where:str) -> None: # of columns; for the message
     "Refuse columns of one name."
     twice = next((n for n in names if names.count(n)>1 and n!=''), None)
-    if twice is not None: raise ValueError(f"{where}: two columns are named {twice!r}: {list_names(names)}. Rename one of them")
+    if twice is not None: raise ValueError(f"{where}: two columns are named {twice!r}: {list_names(names)}. Rename one of them{_or_above(names)}")
 
 # %% ../../nbs/book/10_reading.ipynb #1022626e
 def _lines(path): return (l+'\n' for l in read_lines(path, cut_long=False))
@@ -152,7 +155,8 @@ def _lines(path): return (l+'\n' for l in read_lines(path, cut_long=False))
 def _csv_cells(lines, path, sep, above=0, spaced=False):
     "(line number, cells) of each record in the strict form of CSV, below so many lines; `spaced`: blanks stand before cells."
     csv.field_size_limit(2**31-1)
-    reader = csv.reader(lines, delimiter=sep, strict=True, skipinitialspace=spaced)
+    parts = (part+'\n' for l in lines for part in l.rstrip('\n').split('\r')) # a carriage return ends a line, too
+    reader = csv.reader(parts, delimiter=sep, strict=True, skipinitialspace=spaced)
     try: yield from ((above+reader.line_num,cells) for cells in reader if cells)
     except csv.Error as e:
         raise ValueError(f"{path}:{above+reader.line_num}: {e}. A quote that opens a cell must close it; double those inside") from None
@@ -204,7 +208,8 @@ def _table_rows(path, kind):
     named = [k for k,n in enumerate(names) if n or names.count('')==1]
     def rows():
         for n,(i,cells) in enumerate(records):
-            if not n and re.fullmatch('[-: ]{4,}', ''.join(cells)) and all(cells): raise ValueError(f"{path}:{i}: the dashes under the names are no row: delete this line")
+            if n<2 and all(cells) and re.fullmatch((r'[-: ]{4,}',r'\{"ImportId":.*')[n], ''.join(cells)): # of a database client, of Qualtrics
+                raise ValueError(f"{path}:{i}: {cells[0]!r:.40} is no row: delete what stands between the names and the first row")
             if not any(cells): cells = ['']*len(names)
             if [c.strip() for c in cells]==names and any(names): raise ValueError(f"{path}:{i}: the first line comes again: delete it here")
             if len(cells)!=len(names):
@@ -235,7 +240,10 @@ def _unwrapped(o, path):
     if all(isinstance(v, dict) for v in o.values()) and len(o)>len(inner) and not all(map(str.isdecimal, inner)): return [*o.values()]
     columns = [[*v.values()] if isinstance(v, dict) else v for v in o.values()]
     even = columns and all(isinstance(v, list) for v in columns) and len({*map(len, columns)})==1
-    return [dict(zip(o, r)) for r in zip(*columns)] if even else None
+    if even: return [dict(zip(o, r)) for r in zip(*columns)]
+    if len(o)>1 and all(isinstance(v, list) for v in o.values()):
+        raise ValueError(f"{path}: lists of different lengths ({list_names(o)}): columns are equally long; of texts under their labels make rows")
+    return None
 
 # %% ../../nbs/book/10_reading.ipynb #c387fc44
 def _keyed(pairs):
@@ -254,13 +262,15 @@ def _json_values(path, text):
             value,end = _decoder.raw_decode(text, at)
             values.append(value)
             at = re.compile(r'\s*').match(text, end).end()
-    except (ValueError,RecursionError) as e: raise ValueError(f"{path}:{getattr(e, 'lineno', text.count(chr(10), 0, at)+1)}: broken JSON ({e})") from None
+    except (ValueError,RecursionError) as e:
+        line = getattr(e, 'lineno', text.count('\n', 0, at)+1)
+        raise ValueError(f"{path}:{line}: broken JSON ({e}). Let a program write it, as json.dumps does") from None
     return values
 
 # %% ../../nbs/book/10_reading.ipynb #58fb3403
 def _object(line, where):
     try: row = _decoder.decode(line)
-    except (ValueError,RecursionError) as e: raise ValueError(f"{where}: not a JSON object ({e})") from None
+    except (ValueError,RecursionError) as e: raise ValueError(f"{where}: not a JSON object ({e}). Let a program write it, as json.dumps does") from None
     if not isinstance(row, dict): raise ValueError(f"{where}: a JSON object was expected, found {type(row).__name__}")
     return row
 
@@ -274,7 +284,7 @@ def _whole_json(path):
     values = _json_values(path, '\n'.join(text).strip())
     if len(values)==1: values = values[0] if isinstance(values[0], list) else _unwrapped(values[0], path) or values
     odd = [type(v).__name__ for v in values if not isinstance(v, dict)]
-    if odd: raise ValueError(f"{path}: rows as JSON objects were expected, found {odd[0]}")
+    if odd: raise ValueError(f"{path}: rows as JSON objects were expected, found {odd[0]}: write an object a row, with names of columns as keys")
     return Rows([], ((f' row {i}',r) for i,r in enumerate(values)))
 
 # %% ../../nbs/book/10_reading.ipynb #58fb34b1

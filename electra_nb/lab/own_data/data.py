@@ -42,6 +42,9 @@ def decide(
     label=None, # column of labels or tags, if it was named
 ) -> tuple: # key of `kinds`; the table as that kind reads it
     "What labelled rows are: the kind that entered the table of kinds last is asked first."
+    answers = {*map(str, table.columns.get('answer', ()))}
+    if label!='answer' and answers<={'accept','reject','ignore'} and answers-{'accept'}:
+        raise ValueError(f"{table.name}: column 'answer' rejects or ignores some rows, as Prodigy writes it: keep those that say 'accept'")
     for name in reversed(kinds):
         found = kinds[name].own.takes(table, text, label)
         if found is not None: return name,found

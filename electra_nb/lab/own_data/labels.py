@@ -81,6 +81,8 @@ def _is_id(name, values):
     return len({*some})==len(some) and bool(short or all(re.fullmatch(r'\d+(\.0)?', v) for v in some))
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #1b296b1d
+def _is_object(v): return isinstance(v, dict) or isinstance(v, (list,tuple)) and any(isinstance(o, dict) for o in v)
+
 def as_names(columns) -> list:
     "Names of columns from `a,b`, a list, one name or number; None: none."
     if columns is None: return []
@@ -98,15 +100,18 @@ def choose_columns(
     label = None if label is None else str(label)
     need_columns(table, [*text,*([] if label is None else [label])])
     if len(text)>2: raise ValueError(f"text={','.join(text)}: a task has one or two columns of text")
-    lower = {n.lower():n for n in names if n not in text}
+    inside = [n for n in names if any(map(_is_object, table.columns[n]))]
+    lower = {n.lower():n for n in names if n not in (*text,*inside)}
     if label is None: label = _named_label(lower, table.name)
-    text = text or guess_text({n:v for n,v in table.columns.items() if n!=label})
-    left = [n for n in names if n not in text]
-    if len(left)>1: left = [n for n in left if not _is_id(n, table.columns[n])]
+    text = text or guess_text({n:v for n,v in table.columns.items() if n!=label and n not in inside and not _is_id(n, v)})
+    others = [n for n in names if n not in text]
+    left = [n for n in others if n not in inside and {*map(str, table.columns[n])}-{'','None','nan'}]
+    if len(others)>1: left = [n for n in left if not _is_id(n, table.columns[n])]
     if label is None and len(left)==1 and _may_be_label(table, text, left[0]): label = left[0]
     if not text or not label or label in text:
+        deep = f". What is in the objects of {' and '.join(inside[:3])} belongs into columns of its own" if inside else ''
         one = ". Of one column: is another sign than that of its ending between its cells?" if len(names)==1 else ''
-        raise ValueError(f"{table.name}: which columns hold texts and labels? Pass text= and label=; columns there: {list_names(names)}{one}")
+        raise ValueError(f"{table.name}: which columns hold texts and labels? Pass text= and label=; columns there: {list_names(names)}{deep or one}")
     return tuple(text),label
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #7efacf13
@@ -213,14 +218,14 @@ def find_labels(
     return tuple(sorted(counts, key=_order))
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #d9904488
-_no_value = r'null none na n/a <na> #n/a - -- ? \n (null) [null] <null> #name? #ref! #value! #div/0!'.split() # of pandas, databases and Excel
+_no_value = r'null none na n/a <na> #n/a -1 - -- ? \n (null) [null] <null> #name? #ref! #value! #div/0!'.split() # of pandas, databases and Excel
 
 def tell_labels(classes:tuple, name:str) -> None: # `name` is for the message
     "Say which classes are nearly the same, or look like a missing value."
     seen = {}
-    for c in classes: seen.setdefault(seen_label(c), []).append(c)
+    for c in classes: seen.setdefault(re.sub(r'^\+?0*(?=\d)', '', seen_label(c)), []).append(c)
     for same in (s for s in seen.values() if len(s)>1):
-        logger.warning(f"{name}: classes {' and '.join(map(ascii, same))} differ only in capitals, blanks or invisible signs")
+        logger.warning(f"{name}: classes {' and '.join(map(ascii, same))} differ only in capitals, blanks, leading zeros or invisible signs")
     for c in classes:
         if c.lower() not in _no_value: continue
         logger.info(f"{name}: the word {c!r} is read as a class, not as a missing label")

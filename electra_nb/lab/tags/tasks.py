@@ -80,8 +80,8 @@ def _task(table, words, tags, metric):
     lists,read_as = as_spans(list_column(table, tags))
     refuse_odd_tag(lists, table.locations)
     spans = are_spans(lists)
-    if not spans and any('O' in ts for ts in lists):
-        read_as = "tags are word classes, although 'O' is one of them: spans are written as B-PER, I-PER and O"
+    odd = next((t for ts in lists for t in ts if re.fullmatch(r'O|\(\w+[*)]+', t)), None) # the second as OntoNotes has it
+    if not spans and odd: read_as = f"tags are word classes, although {odd!r} is one of them: spans are written as B-PER, I-PER and O"
     if read_as: logger.info(f'{table.name}: {read_as}')
     metrics = score_first(metric, ('conlleval_f1','entity_f1','accuracy') if spans else ('accuracy',), 'these tags')
     epochs,splits = 10. if len(table)<=6000 else 3.,{s:Split('', '') for s in ('train','dev')}
