@@ -191,6 +191,8 @@ def _tell_thousands(values, name):
     if not pointed or not all(v in pointed or re.fullmatch(r'-?\d{1,3}', str(v).strip()) for v in values): return
     logger.warning(f"{name}: {pointed[0].strip()!r} is read as {float(pointed[0]):g}; if the point stands between thousands, write the scores without it")
 
+
+# %% ../../../nbs/lab/own_data/01_labels.ipynb #f95f5ccb
 def find_labels(
     table:Table,
     column:str, # of the labels
