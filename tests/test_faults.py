@@ -388,7 +388,7 @@ def test_files_of_another_run(runs):
     shutil.rmtree(out/'checkpoints'/'step_40')
     (out/'checkpoints'/'step_25').rename(out/'checkpoints'/'step_99')
     rc,said = runs('swapped', cache='cache_whole')
-    assert rc==1 and 'step_99 belongs to another run' in said and 'or to another step' in said, said
+    assert rc==1 and 'step_99 belongs to another run' in said and 'or another step' in said, said
     (out/'checkpoints'/'step_99').rename(out/'checkpoints'/'step_25')
     path = out/'tokenizer'/'tokenizer.json'
     path.write_text(path.read_text().replace('"baker"', '"taker"'))

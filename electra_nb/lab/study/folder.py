@@ -78,10 +78,10 @@ def read_ledger(
     lines = read_objects(path)
     if lines and lines[-1] is None and not path.read_bytes().endswith(b'\n'): lines.pop() # torn
     for i,l in enumerate(lines, 1):
-        wrong = 'it is no JSON object' if l is None else unfit(l, keys, _kinds) if l else ''
-        if l and keys and not wrong:
-            first = runs.setdefault((l['task'],l['start'],l['seed']), i)
-            if first!=i: wrong = f'it is the run of line {first} again'
+        if l=={}: continue # blank
+        wrong = unfit(l, keys, _kinds)
+        first = i if wrong or not keys else runs.setdefault((l['task'],l['start'],l['seed']), i)
+        if first!=i: wrong = f'it is the run of line {first} again'
         if wrong: raise ValueError(f"{path.name}:{i}: {wrong}. Mend or delete this line, and the same call goes on")
     return [l for l in lines if l]
 
