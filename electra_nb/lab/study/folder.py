@@ -39,7 +39,7 @@ def open_study(
     if not path.exists() and any(out.glob('[!.]*')):
         raise ValueError(f"out={str(out)!r} has other things in it and is no study: name a new or empty folder")
     begun = path.exists() and any(p.name not in ('study.json','rivals.jsonl','predictions') for p in out.glob('[!.]*'))
-    known = read_json(path, ('model','recipe'), model=str, recipe=dict) if begun else identity # one that was refused before its first run has left no more than these
+    known = read_json(path, ('model','recipe'), model=str, recipe=dict) if begun else identity # one refused before its first run left no more
     there,asked = _shared(known),_shared(identity)
     diff = [f'{k}: there {there[k]!r}, asked for {asked[k]!r}' for k in there if k in asked and there[k]!=asked[k]]
     if diff: raise ValueError(f"{out} holds a study of another kind; pass another out=. Differences:\n  "+'\n  '.join(diff))
