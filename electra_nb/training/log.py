@@ -29,7 +29,7 @@ from xxhash import xxh3_64_hexdigest
 
 # %% ../../nbs/book/35_log.ipynb #528ce605
 def _is_line(d):
-    if unfit(d, ['step'], dict(step=int, of=int, valid=dict, batch=str)) or min(d['step'], d.get('of', 0))<0: return False
+    if unfit(d, ['step'], dict(step=int, of=int, valid=dict, batch=str|int)) or min(d['step'], d.get('of', 0))<0: return False
     return not any(isinstance(v, bool) or isinstance(v, int) and abs(v)>=2**63 for v in d.values())
 
 def read_log(
