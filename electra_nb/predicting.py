@@ -8,7 +8,7 @@ __all__ = ['cli', 'one_row_each', 'as_csv', 'as_lines', 'predict']
 # %% ../nbs/calls/04_predicting.ipynb #960a9b2c
 import csv, json, pandas as pd
 from .commands import Command
-from .core.files import atomic_file
+from .core.files import atomic_file, named_path
 from .lab.reports.run_folder import newest_folder
 from .lab.scoring.texts import piped_lines
 from .lab.study.study import answer, in_lines, rows_to_predict, saved_task, Study
@@ -57,10 +57,10 @@ def predict(
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
 ) -> pd.DataFrame: # a row for each text; None with out=
     "Answer every row of a file with a fine-tuned model: labels, scores, tags or answers."
-    if out is not None and Path(out).suffix not in ('.csv','.jsonl'):
+    if out is not None and named_path('out', out).suffix not in ('.csv','.jsonl'):
         raise ValueError(f"out={str(out)!r}: answers are written to a .csv or a .jsonl file")
     check_file(out, texts)
-    folder = newest_folder('study.json', command='electra_predict') if model=='last' else Path(model).expanduser()
+    folder = newest_folder('study.json', command='electra_predict') if model=='last' else named_path('model', model)
     if not (folder/'task.json').is_file(): folder = Study(folder).models(task)[0]
     task = saved_task(folder)[1]
     if isinstance(texts, str) and texts=='-': texts = in_lines(piped_lines(), task, 'standard input')

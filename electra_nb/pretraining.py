@@ -11,7 +11,7 @@ __all__ = ['Prepared', 'additions', 'Run', 'check_arguments', 'read_recipe', 'ch
 import json, os, signal, sys, time, torch
 from collections import namedtuple
 from contextlib import suppress
-from .core.files import atomic_file, atomic_folder, folder_lock, read_json, verify_folder
+from .core.files import atomic_file, atomic_folder, folder_lock, named_path, read_json, verify_folder
 from .core.messages import interrupt_message, logger, told_interrupt
 from .model.hf import save_tower
 from .model.lexical import lexical_start
@@ -40,7 +40,7 @@ def check_arguments(
     "Refuse arguments of `pretrain` that cannot work."
     if not (max_hours is None or (isinstance(max_hours, (int,float)) and max_hours>0)):
         raise ValueError(f"max_hours={max_hours!r} must be a number above 0, such as 5.5, or None for no limit")
-    if not (cache is None or isinstance(cache, (str,os.PathLike))): raise ValueError(f"cache={cache!r} is no name of a folder")
+    if cache is not None: named_path('cache', cache)
     if not (resume=='auto' or isinstance(resume, bool)): raise ValueError(f"resume={resume!r} is unknown: choose 'auto', True or False")
     if not (cbs is None or (isinstance(cbs, (list,tuple)) and all(isinstance(cb, Callback) for cb in cbs))):
         raise ValueError(f"cbs={cbs!r:.60}: pass a list of fastai callbacks, such as [CSVLogger()]")

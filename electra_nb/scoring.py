@@ -10,7 +10,7 @@ import json, os, sys
 from collections.abc import Iterable, Iterator
 from .commands import Command
 from .core.messages import interrupt_message, quiet
-from .core.files import explain_oserror
+from .core.files import explain_oserror, named_path
 from .glue.encoders import last_run
 from .lab.scoring.texts import read_texts
 from .lab.scoring.towers import Scorer, load_scorer
@@ -47,7 +47,7 @@ def check_file(
 ) -> None:
     "Refuse a file that cannot be written, before any work."
     if out in (None,'-'): return
-    path = Path(out).expanduser()
+    path = named_path('out', out)
     if isinstance(texts, (str,os.PathLike)) and path.exists() and os.path.exists(texts) and path.samefile(texts):
         raise ValueError(f"out={str(out)!r} is the file of the texts, which would be lost: name another")
     if path.exists() and not path.is_file(): # a device would be replaced by a file

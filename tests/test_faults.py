@@ -1,10 +1,10 @@
 "Faults made on purpose, in real processes: after each, the same call goes on and ends bit-equal to a run that nothing happened to."
-import json, os, random, resource, shutil, signal, subprocess, time, warnings
+import json, os, pandas as pd, random, re, resource, shutil, signal, subprocess, time, warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from electra_nb import finetune, pretrain
+from electra_nb import diagnose, export, finetune, open_run, predict, pretrain, report, score, Study
 from electra_nb.core.files import WriteError
 from electra_nb.lab.study.folder import append_line, read_ledger
 from electra_nb.training.device import undisturbed
@@ -341,7 +341,7 @@ def test_recipe_of_another_form(runs, wrong):
     path = runs.tmp/'formless'/'recipe.json'
     path.write_text(json.dumps({**json.loads(path.read_text()), **wrong}))
     rc,said = runs('formless')
-    assert rc==1 and 'formless/recipe.json cannot be read: recipe, versions or start is no object. Put the file back' in said, said
+    assert rc==1 and f'formless/recipe.json cannot be read: its {[*wrong][0]!r} is {[*wrong.values()][0]!r}. Put the file back' in said, said
 
 def test_finished_is_left_alone(runs):
     "The same call on a finished run changes nothing, not even a card that was edited; what is damaged is written again, also after a crash in the middle of that."
@@ -366,6 +366,47 @@ def test_damaged_again_and_again(runs):
         rc,said = runs('thrice')
         assert rc==0 and 'step_30 is damaged' in said, said
     same(runs, 'thrice')
+
+@pytest.mark.parametrize('wrong', [dict(recipe='x'),dict(size=[]),dict(versions=5),dict(start='x'),dict(vocabulary='x'),dict(corpus_fingerprint=None)])
+def test_recipe_that_is_read(runs, wrong):
+    "All that reads a run names what is odd in its recipe.json, and what is missing."
+    out = runs.tmp/'read_odd'
+    shutil.copytree(runs.tmp/'whole', out, dirs_exist_ok=True)
+    (out/'recipe.json').write_text(json.dumps({**json.loads((runs.tmp/'whole'/'recipe.json').read_text()), **wrong}))
+    readers = [diagnose,report,open_run]+[lambda run: score(run, 'a boat', device='cpu')]*('recipe' in wrong or 'size' in wrong)
+    for read in readers:
+        with pytest.raises(ValueError, match=f'read_odd.*recipe.json cannot be read: its {[*wrong][0]!r} is'): read(out)
+
+def test_files_of_another_run(runs):
+    "A tokenizer of another run, a checkpoint of another shape, and one whose number is not that of its step are refused by name."
+    assert runs('shape', hidden_size=32, embedding_size=32, generator_size=1., steps=5)[0]==0
+    out = runs.tmp/'swapped'
+    shutil.copytree(runs.tmp/'whole', out)
+    shutil.rmtree(out/'checkpoints'/'step_30')
+    shutil.copytree(runs.tmp/'shape'/'checkpoints'/'step_5', out/'checkpoints'/'step_40')
+    with pytest.raises(ValueError, match='step_40: generator does not fit this model'): open_run(out, cache=runs.tmp/'cache_whole')
+    shutil.rmtree(out/'checkpoints'/'step_40')
+    (out/'checkpoints'/'step_25').rename(out/'checkpoints'/'step_99')
+    rc,said = runs('swapped', cache='cache_whole')
+    assert rc==1 and 'step_99 belongs to another run' in said and 'or another step' in said, said
+    (out/'checkpoints'/'step_99').rename(out/'checkpoints'/'step_25')
+    path = out/'tokenizer'/'tokenizer.json'
+    path.write_text(path.read_text().replace('"baker"', '"taker"'))
+    with pytest.raises(ValueError, match='swapped/tokenizer is not that of this run: put the right one back'): open_run(out, cache=runs.tmp/'cache_whole')
+    rc,said = runs('swapped', cache='cache_whole')
+    assert rc==0 and 'tokenizer is written again' in said, said
+    same(runs, 'swapped')
+
+@pytest.mark.parametrize('wrong', [dict(batch=[]),dict(loss=10**400),dict(step=True),dict(of='x')])
+def test_values_in_a_log(runs, wrong):
+    "Lines of a log with values that cannot be there count as torn."
+    out = runs.tmp/'log_values'
+    shutil.copytree(runs.tmp/'whole', out, dirs_exist_ok=True)
+    lines = (runs.tmp/'whole'/'log.jsonl').read_text().splitlines()
+    (out/'log.jsonl').write_text('\n'.join([json.dumps({**json.loads(lines[0]), **wrong}),*lines[1:]])+'\n')
+    assert str(diagnose(out))==str(diagnose(runs.tmp/'whole'))
+    report(out)
+    assert len(open_run(out, cache=runs.tmp/'cache_whole').tower_losses)==len([l for l in lines if 'valid' not in l])-1
 
 odd = '{"step": 3, "loss": 1.0}\n{"step": 2, "loss": 1.0, "lr": 1e-3, "gen_loss": 1.0, "disc_loss": 1.0}\n{"step": 4, "loss": "low", "lr": 1}\n'
 
@@ -461,3 +502,59 @@ def test_folder_is_moved(runs, at):
     (runs.tmp/'elsewhere').rename(runs.tmp/name)
     assert runs(name)[0]==0
     same(runs, name)
+
+@pytest.fixture(scope='module')
+def study(runs, tmp_path_factory):
+    "A study of two runs, with its call."
+    rows = pd.DataFrame(dict(review=[f'The {a} sees the {b}.' for a in ('baker','fisher') for b in ('town','harbour','library')]*4, who=['baker']*3+['fisher']*3+['baker']*3+['fisher']*3+['baker']*3+['fisher']*3+['baker']*3+['fisher']*3))
+    def call(out): return finetune(runs.tmp/'whole', data=rows, dev=rows, name='who', epochs=20, runs=2, device='cpu', out=out)
+    call(tmp_path_factory.mktemp('study')/'study')
+    home = next(p for p in tmp_path_factory.getbasetemp().glob('study*/study'))
+    return home,call
+
+def damaged(study, tmp_path, name, change):
+    "A copy of a study in which one file is another."
+    out = tmp_path/'copy'
+    shutil.copytree(study[0], out)
+    (out/name).write_text(change((out/name).read_text()))
+    return out
+
+def first_line(**new):
+    "The change of a ledger whose first line has other values; None: no such key."
+    def change(text):
+        first,*rest = text.splitlines()
+        return '\n'.join([json.dumps({k:v for k,v in {**json.loads(first), **new}.items() if v!='gone'}),*rest])+'\n'
+    return change
+
+lines = [(first_line(**{k:'gone'}), f'results.jsonl:1: it lacks {k!r}') for k in ('model','task','start','seed','metric','score','failure','guess')]
+lines += [(first_line(**{k:v}), f'results.jsonl:1: its {k!r} is') for k,v in dict(score='high', seed=[], scores=None, start=5).items()]
+lines += [(lambda text: text*2, 'results.jsonl:3: it is the run of line 1 again')]
+
+@pytest.mark.parametrize('change,said', lines)
+def test_lines_of_a_ledger(study, tmp_path, change, said):
+    "A line without a key, with another value there, or twice, is named by all that reads it; it was a KeyError, or counted as one more run."
+    out = damaged(study, tmp_path, 'results.jsonl', change)
+    for read in (lambda: Study(out).statistics(), lambda: report(out), lambda: predict(out, ['a boat'], device='cpu'), lambda: study[1](out)):
+        with pytest.raises(ValueError, match=re.escape(said)): read()
+
+def test_other_files_of_a_study(study, tmp_path):
+    "study.json, task.json and the answers of a run: what is odd is named."
+    name,_ = next((p.name,p) for p in (study[0]/'models').iterdir())
+    def of_task(**new): return lambda text: json.dumps({**json.loads(text), **new})
+    task = json.loads((study[0]/'models'/name/'task.json').read_text())['task']
+    answers = next((study[0]/'predictions').glob('*.tsv')).name
+    for i,(file,change,read,said) in enumerate([('study.json', lambda t: '{}', study[1], "it lacks 'model'"), ('study.json', of_task(recipe=5), study[1], "its 'recipe' is 5"),
+        (f'models/{name}/task.json', of_task(start=None), lambda out: predict(out, ['a boat']), "its 'start' is None"),
+        (f'models/{name}/task.json', of_task(task={**task, 'new':1}), lambda out: predict(out, ['a boat']), 'is not of this version'),
+        (f'predictions/{answers}', lambda t: '', report, f'{answers} cannot be read')]):
+        with pytest.raises(ValueError, match=re.escape(said)): read(damaged(study, tmp_path/str(i), file, change))
+
+@pytest.mark.parametrize('value', [5,b'x',['a'],'a\0b','x'*300,'~nobody-of-this-name/x'])
+def test_no_names(value):
+    "What is no name of a file or folder is refused by its argument."
+    calls = dict(model=lambda: predict(value, ['a boat']), out=lambda: score('m', 'a boat', out=value), run=lambda: diagnose(value), folder=lambda: report(value),
+        cache=lambda: pretrain(cache=value))
+    for name,call in calls.items():
+        with pytest.raises(ValueError, match=f'{name}=.* is no name of a folder or file'): call()
+    with pytest.raises(ValueError, match='is no name of a folder or file'): export('runs/mine', 'page', out=value)
+    with pytest.raises(ValueError, match='is no name of a folder or file'): open_run(value)

@@ -16,7 +16,7 @@ from ..recipe import make_recipe, recipe_from_file
 from ..text.prepare import coverage_report, warn_misfit
 from ..text.tokenizer import check_tokenizer, load_tokenizer
 from ..core.messages import logger, say_once
-from ..core.files import read_json, verify_folder
+from ..core.files import named_path, read_json, verify_folder
 from pathlib import Path
 from safetensors import SafetensorError, safe_open
 from torch import nn
@@ -43,7 +43,7 @@ def find_encoder(
     source:str, # run folder, checkpoint, Hugging Face folder, or name on the hub: user/name, or an old one such as bert-base-uncased
 ) -> str: # folder or name for `from_pretrained`
     "Where the encoder lies."
-    path = Path(source).expanduser()
+    path = named_path('model', source)
     inside = run_encoder(path) if path.exists() else path
     for p in (inside,path):
         if (p/'config.json').is_file(): return str(p)

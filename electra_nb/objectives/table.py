@@ -32,5 +32,5 @@ def objective_of(
 ): # settings of its objective
     "The objective with which a run was begun; the paper's if the folder does not say."
     path = Path(run)/'recipe.json'
-    info = read_json(path) if path.exists() else {}
+    info = read_json(path, recipe=dict) if path.exists() else {}
     return get_objective(info.get('recipe', {}).get('objective', 'electra'))

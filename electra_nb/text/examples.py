@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict
-from ..core.files import atomic_file, atomic_folder, cache_folder, explain_oserror, hash_texts, need_space, read_json, remembered_hash
+from ..core.files import atomic_file, atomic_folder, cache_folder, explain_oserror, hash_texts, named_path, need_space, read_json, remembered_hash
 from ..core.files import remove_folder, verify_folder
 from ..core.messages import logger
 from .corpus import Corpus, bounded, cut, is_held_out
@@ -165,7 +165,7 @@ def examples_folder(
 ) -> Path:
     "The folder of packed rows."
     made_of = ['examples 3', fingerprint, tokenizer_fingerprint(tok), json.dumps(asdict(cfg), sort_keys=True)]
-    return Path(cache or cache_folder()).expanduser()/'examples'/hash_texts(made_of)
+    return named_path('cache', cache or cache_folder())/'examples'/hash_texts(made_of)
 
 # %% ../../nbs/book/14_examples.ipynb #014114e9
 def rows_bytes(

@@ -167,7 +167,8 @@ def load_towers(
     for name,tower in model.parts.items():
         weights = load_file(Path(path)/name/'model.safetensors')
         check_finite(weights, f'{path}, {name}')
-        missing,unexpected = load_folder_state(tower, weights)
+        try: missing,unexpected = load_folder_state(tower, weights)
+        except RuntimeError as e: raise ValueError(f"{path}: {name} does not fit this model ({str(e).splitlines()[-1].strip()})") from None
         missing = [k for k in missing if k not in (tower._tied_weights_keys or ())]
         if missing or unexpected:
             raise ValueError(f"{path}: {name} does not fit this model (missing {missing[:3]}, unexpected {unexpected[:3]})")

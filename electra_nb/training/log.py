@@ -10,7 +10,7 @@ __all__ = ['read_log', 'trim_log', 'break_labels', 'text_row', 'EvalTable', 'Log
 import json, math, numpy as np, shutil, time, torch
 from array import array
 from ..core.figure import ShownFigure, chart_style
-from ..core.files import atomic_file, explain_oserror, read_objects, sync
+from ..core.files import atomic_file, explain_oserror, read_objects, sync, unfit
 from ..core.messages import logger
 from ..objectives.contract import draw, probe_panels, probe_tiles
 from ..objectives.table import objective_of
@@ -29,8 +29,8 @@ from xxhash import xxh3_64_hexdigest
 
 # %% ../../nbs/book/35_log.ipynb #528ce605
 def _is_line(d):
-    steps = [d.get('step'),d.get('of', 0)] if d else [None]
-    return all(isinstance(n, int) and 0<=n<2**63 for n in steps) and isinstance(d.get('valid', {}), dict)
+    if unfit(d, ['step'], dict(step=int, of=int, valid=dict, batch=str|int)) or min(d['step'], d.get('of', 0))<0: return False
+    return not any(isinstance(v, bool) or isinstance(v, int) and abs(v)>=2**63 for v in d.values())
 
 def read_log(
     path:str, # `log.jsonl`

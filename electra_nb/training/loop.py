@@ -180,8 +180,8 @@ def check_same_run(
     mark:str, # `run_fingerprint` of the run that wants to go on from it
 ) -> None:
     "Refuse a checkpoint that does not lead to the result of this run."
-    if state['run']!=mark:
-        raise ValueError(f"{start} belongs to another run (other text, tokenizer or recipe): put the right one back, or pass another out=")
+    if state['run']!=mark or start.name!=f"step_{state['n_updates']}":
+        raise ValueError(f"{start} belongs to another run (other text, tokenizer or recipe) or another step: put the right one back, or pass another out=")
     if state.get('order')!=row_order and state['n_updates']<state['n_steps']:
         raise ValueError(f"{start} was saved by a version that reads the rows in another order: go on with that version, "
             "or pass another out= to begin anew")

@@ -7,9 +7,10 @@ __all__ = ['wanted', 'plain', 'HubFolder', 'whats', 'cli', 'export_folder', 'hub
            'export']
 
 # %% ../../../nbs/lab/export/04_export.ipynb #038ce598
-import json, numpy as np, os, re, shlex, subprocess, sys, tempfile, torch
+import json, numpy as np, re, shlex, subprocess, sys, tempfile, torch
 from collections import namedtuple
 from ...commands import Command
+from ...core.files import named_path
 from ...core.messages import logger
 from ...glue.encoders import find_encoder, last_run
 from .onnx import to_onnx
@@ -157,11 +158,11 @@ def export(
     dry_run:bool=False, # for the hub: list the files, send nothing
 ): # a named tuple: where it is, how far its numbers are off, and on how many texts that was measured
     "Make of a model what another program needs, and compare the numbers there."
-    if what not in whats: raise ValueError(f"what={what!r}: choose {', '.join(whats)}")
+    if not isinstance(what, str) or what not in whats: raise ValueError(f"what={what!r}: choose {', '.join(whats)}")
     if (public or dry_run) and what!='hub': raise ValueError(f"public and dry_run belong to what='hub', not to {what!r}")
     if texts is not None and what=='hub': raise ValueError("texts would have no effect: fixed ids are compared before a model goes to the hub")
-    run = str(last_run()) if run=='last' else ','.join(map(os.path.expanduser, os.fspath(run).split(',')))
-    if what!='hub': out = f"{run.split(',')[0].rstrip('/')}-{what}" if out is None else os.path.expanduser(out)
+    run = str(last_run()) if run=='last' else ','.join(str(named_path('run', r)) for r in str(run).split(','))
+    if what!='hub': out = f"{run.split(',')[0].rstrip('/')}-{what}" if out is None else str(named_path('out', out))
     if what!='hub' and Path(out).exists(): raise ValueError(f"{out} is there already: remove it, or pass out= with another name")
     options = dict(public=public, dry_run=dry_run) if what=='hub' else dict(texts=None if texts is None else [*read_texts(texts)])
     done,said,use = whats[what](run, out, **options)

@@ -145,7 +145,7 @@ def fit_deadline(
     began:float, # `time.perf_counter()` when the hours began to count
 ) -> Recipe:
     "The recipe with the steps that fit into its hours."
-    there = read_json(out/'recipe.json', ('recipe',))['recipe'] if (out/'recipe.json').exists() else {}
+    there = read_json(out/'recipe.json', ('recipe',), recipe=dict)['recipe'] if (out/'recipe.json').exists() else {}
     kept = [k for k in ('steps','warmup','eval_every') if given.get(k) is None]
     if there.get('hours')==recipe.train.hours: return change(recipe, **{k:there[k] for k in kept})
     took,hours = time_step(recipe, text, device),recipe.train.hours

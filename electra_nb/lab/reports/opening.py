@@ -6,7 +6,7 @@
 __all__ = ['run_rows', 'newest_weights', 'open_run']
 
 # %% ../../../nbs/lab/reports/10_opening.ipynb #70ef76e9
-from ...core.files import verify_folder
+from ...core.files import named_path, verify_folder
 from ...core.settings import change
 from .run_folder import newest_folder, read_run_info
 from ..stream.stream import open_stream
@@ -14,7 +14,7 @@ from ...recipe import Recipe, stored_recipe
 from ...text.corpus import get_corpus
 from ...text.examples import build_examples, examples_folder
 from ...text.rows import Examples
-from ...text.tokenizer import load_tokenizer
+from ...text.tokenizer import load_tokenizer, tokenizer_fingerprint
 from ...training.checkpoints import checkpoint_state, load_checkpoint, newest_checkpoint
 from ...training.device import pick_device
 from ...training.log import fill_recorder, read_log
@@ -66,9 +66,11 @@ def open_run(
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
 ) -> Learner: # ready for `show_results`, `recorder.plot_loss`, `validate`, `fit`, …
     "A run folder as a `Learner`, with the curves of all its sessions."
-    folder = newest_folder('recipe.json', command='open_run') if run is None else Path(run).expanduser()
-    info = read_run_info(folder)
+    folder = newest_folder('recipe.json', command='open_run') if run is None else named_path('run', run)
+    info = read_run_info(folder, 'corpus_fingerprint')
     recipe,tok,device = stored_recipe(info),load_tokenizer(folder/'tokenizer'),pick_device(device)
+    if tokenizer_fingerprint(tok)!=info.get('tokenizer_fingerprint'):
+        raise ValueError(f"{folder}/tokenizer is not that of this run: put the right one back, or call pretrain as before, which writes it again")
     if device=='cpu': recipe = change(recipe, precision='auto')
     rows = run_rows(info, recipe, tok, corpus, cache)
     weights = newest_weights(folder, recipe.objective)

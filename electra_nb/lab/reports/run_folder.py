@@ -8,13 +8,13 @@ __all__ = ['numbers', 'read_run_info', 'RunFolder', 'changed_settings', 'used_se
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #04105bf9
 import math
-from ...core.files import read_json, read_objects
+from ...core.files import named_path, read_json, read_objects
 from ...core.messages import duration
 from ...objectives.contract import Curve, probe_panels, probe_tiles
 from ...recipe import generator_shape, recipes, stored_recipe
 from ..planning.clock import step_flops
 from ...training.checkpoints import checkpoint_steps
-from ...training.folder import read_end, run_state
+from ...training.folder import read_end, recipe_kinds, run_state
 from ...training.log import read_log
 from fastcore.basics import patch
 from pathlib import Path
@@ -23,17 +23,17 @@ from statistics import fmean
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #102abff4
 def numbers(values:dict) -> dict: # the same without what is no number
     "The finite numbers of a dictionary."
-    return {k:v for k,v in values.items() if isinstance(v, (int,float)) and not isinstance(v, bool) and math.isfinite(v)}
+    return {k:v for k,v in values.items() if isinstance(v, (int,float)) and not isinstance(v, bool) and abs(v)<1e308}
 
 # %% ../../../nbs/lab/reports/01_run_folder.ipynb #eae49cd1
-def read_run_info(path:str) -> dict: # content of recipe.json
+def read_run_info(path:str, *keys:str) -> dict: # that it must have, too; content of recipe.json
     "Read what a run is; refuse a folder that holds none."
-    path = Path(path).expanduser()
+    path = named_path('run', path)
     if not path.is_dir(): raise FileNotFoundError(f"no run folder {str(path)!r}")
     if (path/'study.json').exists():
         raise ValueError(f"{path} is a study of fine-tuning, not a run of pre-training: electra_report shows it")
     if not (path/'recipe.json').exists(): raise ValueError(f"{path} is no run folder: it has no recipe.json")
-    info = read_json(path/'recipe.json', ('size','recipe'))
+    info = read_json(path/'recipe.json', ('size','recipe',*keys), **recipe_kinds)
     if info['size'] in recipes: return info
     raise ValueError(f"{path}/recipe.json names the size {info['size']!r}, which does not exist: choose {', '.join(recipes)}")
 
@@ -48,9 +48,9 @@ def _read_facts(path):
 class RunFolder:
     "What the files of a run say."
     def __init__(self, path:str): # run folder
+        self.info = read_run_info(path)
         self.path = Path(path).expanduser()
         self.name = self.path.resolve().name
-        self.info = read_run_info(path)
         self.size = self.info['size']
         self.corpus = str(self.info.get('corpus', 'an unknown text'))
         self.recipe = stored_recipe(self.info)

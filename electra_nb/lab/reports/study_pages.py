@@ -10,7 +10,7 @@ import pandas as pd
 from contextlib import suppress
 from datetime import date
 from ...commands import Command
-from ...core.files import atomic_file, read_json
+from ...core.files import atomic_file, named_path, read_json
 from .elements import render, svg
 from .pages import run_page, save_run_report
 from .run_folder import newest_folder
@@ -74,11 +74,11 @@ _failures = dict(constant='gave the same answer for every text', diverged='diver
 def study_page(folder:str) -> str: # HTML
     "The report of a study."
     folder = Path(folder)
-    study,lines = read_json(folder/'study.json', ('model',)),read_ledger(folder)
-    title = f"Fine-tuning of {study['model']}"
+    study,lines = read_json(folder/'study.json', ('model',), model=str, recipe=dict),read_ledger(folder)
+    rivals,title = read_ledger(folder, 'rivals.jsonl'),f"Fine-tuning of {study['model']}"
     if not lines: return render('study.html', title=title, lines=[])
     summary,compared = summarize(lines, folder),None
-    with suppress(ValueError): compared = beside(lines, read_ledger(folder/'rivals.jsonl'), folder) # there may be nothing to compare with
+    with suppress(ValueError): compared = beside(lines, rivals, folder) # there may be nothing to compare with
     scored = summary[summary['median'].notna()].to_dict('records')
     own,usual,last = study.get('recipe') or {},flat_settings(FinetuneConfig()),lines[-1]
     for kind in kinds.values(): usual.update(settings(kind.settings()))
@@ -104,7 +104,7 @@ def report(
     folder:str=None, # run folder, or folder of a study; None: the newest one in runs/
 ) -> Path: # of report.html
     "Write report.html of a run or a study, and say where it is."
-    folder = newest_folder(*_pages, command='electra_report') if folder is None else Path(folder).expanduser()
+    folder = newest_folder(*_pages, command='electra_report') if folder is None else named_path('folder', folder)
     if not folder.is_dir(): raise FileNotFoundError(f"no folder {str(folder)!r}")
     make = next((make for name,make in _pages.items() if (folder/name).exists()), None)
     if make is None: raise ValueError(f"{folder} is neither a run nor a study: it has no recipe.json, which pretrain() writes, "

@@ -69,7 +69,7 @@ longest = 600 # seconds that a rival may take
 
 def missing_rivals(data:TaskData, out:Path) -> list: # names
     "The rivals of a task that a study does not have."
-    lines = read_ledger(out/'rivals.jsonl')
+    lines = read_ledger(out, 'rivals.jsonl')
     check_rows(lines, data)
     done,names = {r['rival'] for r in lines if r['task']==data.name},rivals_of(data.task)
     if not names: logger.info(f'{data.name}: there are no rivals for {kind_of(data.task).title}')

@@ -64,7 +64,7 @@ def run_recipe(
 ) -> Recipe: # None: it belongs to no run
     "The recipe of the run that a folder belongs to, with the run's own settings."
     path = run_of(Path(folder))/'recipe.json'
-    return stored_recipe(read_json(path, ('recipe',))) if path.is_file() else None
+    return stored_recipe(read_json(path, ('recipe',), size=str, recipe=dict)) if path.is_file() else None
 
 def _objective(folder): return (run_recipe(folder) or Recipe()).objective
 

@@ -52,7 +52,7 @@ def gains_by_rows(
 ) -> dict: # training rows, most first -> row of `compare`; empty: with all of them a gain is not sure
     "What the encoder with some of the rows adds to a random start with all of them."
     lines,fewer = read_ledger(out),[r for r in read_ledger(_fewer(out)) if r['task']==task]
-    whole = beside(lines, read_ledger(Path(out)/'rivals.jsonl'), out)
+    whole = beside(lines, read_ledger(out, 'rivals.jsonl'), out)
     found = whole[(whole.task==task) & (whole.against=='random')].to_dict('records')
     if not found or not (found[0]['difference']>0 and found[0]['p_adjusted']<.05): return {}
     random = [r for r in lines if r['task']==task and is_random(r)]

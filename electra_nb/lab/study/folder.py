@@ -11,7 +11,7 @@ __all__ = ['open_study', 'append_line', 'read_ledger', 'extra_rows', 'check_rows
 import csv, json, numpy as np, pandas as pd, shutil
 from copy import deepcopy
 from dataclasses import asdict
-from ...core.files import atomic_file, read_json, read_objects
+from ...core.files import atomic_file, read_json, read_objects, unfit
 from ..kinds import kind_of
 from ..reports.elements import render
 from ...glue.head import KeptModel
@@ -39,7 +39,7 @@ def open_study(
     if not path.exists() and any(out.glob('[!.]*')):
         raise ValueError(f"out={str(out)!r} has other things in it and is no study: name a new or empty folder")
     begun = path.exists() and any(p.name not in ('study.json','rivals.jsonl','predictions') for p in out.glob('[!.]*'))
-    known = read_json(path) if begun else identity # one that was refused before its first run has left no more than these
+    known = read_json(path, ('model','recipe'), model=str, recipe=dict) if begun else identity # one refused before its first run left no more
     there,asked = _shared(known),_shared(identity)
     diff = [f'{k}: there {there[k]!r}, asked for {asked[k]!r}' for k in there if k in asked and there[k]!=asked[k]]
     if diff: raise ValueError(f"{out} holds a study of another kind; pass another out=. Differences:\n  "+'\n  '.join(diff))
@@ -64,16 +64,25 @@ def append_line(
     atomic_file(path, kept+json.dumps(_finite(line), allow_nan=False).encode()+b'\n')
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #0fd8c8c2
+_number = float|int
+_kinds = dict(model=str, weights=str, task=str, start=str, seed=int, metric=str, score=_number|None, failure=str, guess=_number, seconds=_number,
+    scores=dict, replaced=dict, dev_rows=str)
+
 def read_ledger(
-    path:str, # `results.jsonl`, or the folder that holds it
+    path:str, # a file of lines, or the folder of a study, whose runs are checked and stand there once
+    name:str='results.jsonl', # in the folder
 ) -> list: # dictionaries
     "The whole lines of a ledger."
-    path = Path(path)
-    if path.is_dir(): path = path/'results.jsonl'
+    path,keys,runs = Path(path),(),{}
+    if path.is_dir(): path,keys = path/name,('model' if name=='results.jsonl' else 'rival','task','start','seed','metric','score','failure','guess')
     lines = read_objects(path)
     if lines and lines[-1] is None and not path.read_bytes().endswith(b'\n'): lines.pop() # torn
-    if None in lines:
-        raise ValueError(f"{path.name}:{lines.index(None)+1} is no JSON object: mend or delete this line, and the same call goes on")
+    for i,l in enumerate(lines, 1):
+        if l=={}: continue # blank
+        wrong = unfit(l, keys, _kinds)
+        first = i if wrong or not keys else runs.setdefault((l['task'],l['start'],l['seed']), i)
+        if first!=i: wrong = f'it is the run of line {first} again'
+        if wrong: raise ValueError(f"{path.name}:{i}: {wrong}. Mend or delete this line, and the same call goes on")
     return [l for l in lines if l]
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #3b015602
@@ -89,7 +98,7 @@ def check_rows(
     runs = [r for r in lines if r['task']==data.name]
     if not runs: return
     rows,extra = data.fingerprint(),extra_rows(data)
-    if any(r['rows']!=rows for r in runs):
+    if any(r.get('rows')!=rows for r in runs):
         raise ValueError(f"the ledger has runs of {data.name} on other rows, or with other labels, metrics or length, "
             "than now: pass another out=, or the rows of before")
     if any(r.get('extra_rows', extra)!=extra for r in runs):
@@ -131,9 +140,12 @@ def answer_paths(out:str, runs:list, split:str='dev') -> list: # folder of the s
 def read_sums(paths:list, metric:str) -> np.ndarray: # (runs, n, 2); None: no such columns, or other rows
     "What each row adds to the two sums of the score of each run."
     columns = [f'{metric}_of',f'{metric}_all']
-    plain = dict(sep='\t', quoting=csv.QUOTE_NONE)
-    if not all({*columns}<={*pd.read_csv(p, nrows=0, **plain)} for p in paths): return None
-    sums = [pd.read_csv(p, usecols=columns, **plain)[columns].to_numpy(float) for p in paths]
+    def read(p, **kw):
+        try: return pd.read_csv(p, sep='\t', quoting=csv.QUOTE_NONE, **kw)
+        except ValueError as e: raise ValueError(f"{p} cannot be read ({type(e).__name__}): put it back, or delete it; "
+            "then intervals cover seeds only") from None
+    if not all({*columns}<={*read(p, nrows=0)} for p in paths): return None
+    sums = [read(p, usecols=columns, dtype=float)[columns].to_numpy() for p in paths]
     return np.array(sums) if len({*map(len, sums)})==1 else None
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #af97644f
@@ -193,7 +205,7 @@ def save_best(
     about = dict(name=r['task'], task={**asdict(task), 'splits':{}}, max_len=r['recipe']['max_len'],
         **{k:r[k] for k in ('seed','start','score','recipe')})
     folder = out/'models'/name
-    rivals = [l for l in read_ledger(out/'rivals.jsonl') if l['task']==r['task']]
+    rivals = [l for l in read_ledger(out, 'rivals.jsonl') if l['task']==r['task']]
     files = {'task.json':json.dumps(_finite(about), indent=1), 'README.md':model_page(r, task, folder, rivals, family_of(model.electra).opens)}
     model.save(folder, saved_tokenizer(tok, about['max_len']), task, files)
 

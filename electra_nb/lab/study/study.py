@@ -44,8 +44,10 @@ def saved_task(
     folder:Path, # of a saved model
 ) -> tuple: # name, `Task`, `FinetuneConfig`
     "What a saved model was trained for, and with which constants."
-    about = read_json(Path(folder)/'task.json', ('name','task','max_len'))
-    task = Task(**{k:tuple(v) if isinstance(v, list) else v for k,v in about['task'].items()})
+    path = Path(folder)/'task.json'
+    about = read_json(path, ('name','task','max_len'), name=str, task=dict, max_len=int, recipe=dict)
+    try: task = Task(**{k:tuple(v) if isinstance(v, list) else v for k,v in about['task'].items()})
+    except TypeError as e: raise ValueError(f"{path} is not of this version ({e}): answer with the version that wrote it") from None
     return about['name'],task,settings_from(kind_of(task), {**about.get('recipe', {}), 'max_len':about['max_len']})
 
 # %% ../../../nbs/lab/study/04_study.ipynb #e8093472
@@ -212,7 +214,7 @@ class Study:
     @property
     def lines(self): return read_ledger(self.out)
     @property
-    def rivals(self): return read_ledger(self.out/'rivals.jsonl') # methods without an encoder on the same rows (`lab.rivals`)
+    def rivals(self): return read_ledger(self.out, 'rivals.jsonl') # methods without an encoder on the same rows (`lab.rivals`)
     def statistics(self) -> pd.DataFrame:
         "Median, mean, spread, best of n, interval and failures of each task."
         return summarize(self.lines, self.out)
@@ -245,7 +247,7 @@ def models(self:Study,
     start:str=None, # 'pretrained' or 'random'; None: 'random' if all runs begin so
 ) -> list: # folders, highest dev score first
     "The saved models."
-    found = [(read_json(p, ('name','start','score')),p.parent) for p in sorted((self.out/'models').glob('[!.]*/task.json'))]
+    found = [(read_json(p, ('name','start','score'), name=str, start=str, score=float|int),p.parent) for p in sorted((self.out/'models').glob('[!.]*/task.json'))]
     names = list(dict.fromkeys(about['name'] for about,_ in found))
     if task is None and len(self.data)==1: task = next(iter(self.data))
     if task is None and len(names)>1: raise ValueError(f"this study has several tasks: name one of {', '.join(names)}")
