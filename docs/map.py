@@ -17,7 +17,7 @@ evening = { # module -> what it is, on the front page, in reading order
     'core.tiny':'the example', 'text.tokenizer':'words become ids', 'text.packing':'documents become rows', 'text.batches':'rows become batches',
     'model.towers':'generator and discriminator', 'model.init':'their first values', 'model.forward':'what they compute', 'objectives.masking':'what is hidden',
     'objectives.sampling':'what stands there instead', 'objectives.rtd':'both losses', 'objectives.evaluation':'is it learning?', 'training.optim':'the optimizer',
-    'training.steps':'pauses and stops', 'training.checkpoints':'what is kept', 'training.loop':'all of it', 'recipe':'every option', 'pretraining':'a run',
+    'training.checkpoints':'what is kept', 'training.steps':'pauses and stops', 'training.loop':'all of it', 'recipe':'every option', 'pretraining':'a run',
     'glue.features':'labelled texts', 'glue.head':'an answer', 'glue.learner':'fine-tune'}
 star = '☾' # marks the evening path
 

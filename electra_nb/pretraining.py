@@ -184,7 +184,7 @@ def train_run(
     max_hours:float=None, # as in `pretrain`
     began:float=None, # `time.perf_counter()` when `max_hours` began to count
 ) -> str: # why it stopped early; empty if it is finished
-    "Train, with all that looks on."
+    "Train, with the watchers."
     cfg,before = run.recipe.train,torch.get_num_threads()
     try:
         if cfg.threads: torch.set_num_threads(local_threads(cfg))

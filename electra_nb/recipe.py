@@ -142,7 +142,7 @@ def settings_for(
     there:dict, # settings of a run by name
     size:str, # key of `recipes`
     name:str, # key of `objectives`: the one to have
-) -> dict: # those that go along
+) -> dict: # those that are kept
     "The settings of a run for another objective."
     old = there.get('objective', 'electra')
     if name==old: return there

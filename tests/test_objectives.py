@@ -325,6 +325,13 @@ def test_names_of_its_own(tmp_path, monkeypatch):
     card,report = ((tmp_path/'run'/name).read_text() for name in ('README.md','report.html'))
     assert '| plain_loss |' in card and 'The same texts' not in report
 
+def test_bare_objective(tmp_path, monkeypatch):
+    "An objective that shows nothing, neither pictures nor figures, is trained all the same."
+    class Bare(MLM): panels,headline_metrics,table = (),{},()
+    monkeypatch.setitem(objectives, 'bare', Bare())
+    with pictures(): learn = pretrain(**dict(settings, objective='bare', steps=10, probe=False), cache=tmp_path/'cache', out=tmp_path/'run')
+    assert learn.steps.done==10 and (tmp_path/'run'/'curves.png').exists()
+
 def test_probe_in_half_precision():
     "The probe of the discriminator is computed in the precision of the training."
     seen,check,row = [],RTDEval(4),torch.tensor([[2,7,8,9,3]])

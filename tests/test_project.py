@@ -157,7 +157,7 @@ def test_evening_path_is_on_the_front_page():
     on_map = re.findall(r'^\d+\. \[[\w.]*?(\w+)\]\((book/\S+)\): \S', prose('map'), re.M)
     assert front==on_map and all((root/'nbs'/link).exists() for _,link in front)
     assert ' '.join(name for name,_ in front)=="""tiny tokenizer packing batches towers init forward masking sampling rtd
-evaluation optim steps checkpoints loop recipe pretraining features head learner""".replace('\n', ' ')
+evaluation optim checkpoints steps loop recipe pretraining features head learner""".replace('\n', ' ')
 
 def test_times_agree():
     "How long `pretrain()` takes is said in one way: as the file says it of the training, and in all."

@@ -48,7 +48,7 @@ def look_at(
     size = att.attention_head_size
     for h in range(att.num_attention_heads):
         at = slice(h*size, h*size+n)
-        att.query.weight[at,-n:] += 2*torch.eye(n) # so sharp is the attention
+        att.query.weight[at,-n:] += 2*torch.eye(n) # larger: sharper attention
         att.key.weight[at,-n:] += 2*_rotation(offsets[h%len(offsets)], n)
 
 # %% ../../nbs/book/17_init.ipynb #4457ebd6

@@ -53,7 +53,7 @@ def tower_configs(
     cfg:ModelConfig,
     vocab_size:int=30522, # rows of the embedding table
     pad_id:int=0, # id of [PAD]
-) -> tuple: # configurations of transformers, of the generator and of the discriminator
+) -> tuple: # of the generator and of the discriminator, for `transformers`
     "The configurations of both towers."
     return family_named(cfg.family).configs(cfg, vocab_size, pad_id)
 

@@ -231,7 +231,7 @@ class MaskTokens(Callback):
         self.special = torch.tensor([tok.cls_token_id,tok.sep_token_id,tok.mask_token_id])
 
     def mask(self, ids, lens, n_a, *indices):
-        "What the model takes, and the weights of the slots."
+        "What the model takes (ids, lens, n_a, masked ids, slots, and indices where padding is left out), and the weights of the slots."
         self.special = self.special.to(ids.device)
         if self.continues is not None: self.continues = self.continues.to(ids.device)
         usual = self.special,self.tok.mask_token_id,self.cfg,len(self.tok),self.continues

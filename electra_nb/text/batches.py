@@ -56,7 +56,7 @@ def in_batch(self:Examples,
     bs:int, # rows in a batch
     seed:int=0, # order of the rows
 ) -> np.ndarray: # (bs,) numbers of rows
-    "The rows of one batch; rows that are packed elsewhere may have an order of their own."
+    "The rows of one batch; text that is read while it is trained on has an order of its own (`lab.stream`)."
     n = len(self)
     epoch,place = divmod(np.arange(step*bs, (step+1)*bs), n)
     n_blocks = -(-n//block_size)
@@ -124,7 +124,7 @@ def rows(self:ExamplesDL, i):
 
 @patch
 def gather(self:ExamplesDL, i):
-    "Batch `i` in the memory of the host."
+    "Batch `i` in the memory of the CPU."
     batch = self.examples.batch(self.rows(i))
     ids,lens = batch[:2]
     if self.unpad: batch = *batch,torch.from_numpy(token_positions(lens.numpy(), ids.shape[1], self.unpad))

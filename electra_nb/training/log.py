@@ -229,7 +229,7 @@ def plot_run(
     "Curves of a run, from its log: the pictures of its objective."
     points = log_points(read_log(Path(run)/'log.jsonl'))
     panels = [*objective_of(run).panels,*(p for p in probe_panels if any(map(points, p.curves)))]
-    n_rows = math.ceil(len(panels)/2)
+    n_rows = max(1, math.ceil(len(panels)/2)) # an objective may have no pictures
     fig = ShownFigure(figsize=(8.5,2.4*n_rows))
     fig.subplots_adjust(left=.06, right=.96, bottom=.2/n_rows, top=1-.27/n_rows, hspace=.9, wspace=.13) # quicker than an engine
     axes = fig.subplots(n_rows, 2).flat

@@ -51,7 +51,7 @@ def check_vocabulary(
 
 # %% ../../nbs/book/37_loop.ipynb #3eb5a094
 def _plain(cfg, *args):
-    "Nothing faster; who asks for it is told where it is."
+    "Nothing faster; an option that asks for it is refused."
     asked = [k for k in ('compile','unpad') if getattr(cfg, k)]
     if asked: raise ValueError(f"{' and '.join(asked)} need the lab: from electra_nb import pretrain, or import electra_nb.lab.register")
     return 0
@@ -211,7 +211,7 @@ def resume(
 
 # %% ../../nbs/book/37_loop.ipynb #bb5a0b3f
 class Watcher:
-    "Looks on at a run of `pretrain`; made anew for each."
+    "Observes a run of `pretrain`; made anew for each."
     name = 'a watcher' # in a message, should it fail
     reads = () # arguments of `pretrain` that it reads, besides the size
     def __init__(self,

@@ -111,7 +111,7 @@ class SaveSteps(Callback):
         self.max_hours,self.began = max_hours,began or time.perf_counter()
         self.used = 0. # seconds of earlier sessions
         self.limit,self.mark = CostLimit(),'' # `mark`: fingerprint of the run, noted in its checkpoints
-        self.reason = '' # why the run shall stop
+        self.reason = '' # why the run is to stop
         self.due,self.waited = False,0 # is a step just done? steps skipped since a stop was asked for
         self.saved = 0 # step of the last checkpoint
 
