@@ -4212,6 +4212,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                        'electra_nb/training/device.py'),
                                             'electra_nb.training.device.SmoothLoss.accumulate': ( 'book/device.html#smoothloss.accumulate',
                                                                                                   'electra_nb/training/device.py'),
+                                            'electra_nb.training.device._in_32_bits': ( 'book/device.html#_in_32_bits',
+                                                                                        'electra_nb/training/device.py'),
                                             'electra_nb.training.device._on_cpu': ( 'book/device.html#_on_cpu',
                                                                                     'electra_nb/training/device.py'),
                                             'electra_nb.training.device._on_gpu': ( 'book/device.html#_on_gpu',

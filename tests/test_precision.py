@@ -51,6 +51,17 @@ def test_every_objective(tmp_path, objective, dropout):
     assert all(map(math.isfinite, losses(runs['bf16']))) and len(losses(runs['bf16']))==12
     assert {w.dtype for w in weights(runs['bf16']).values()}=={torch.float32}
 
+def test_layer_norms(tmp_path):
+    "What a LayerNorm reads has 32 bits, so that PyTorch does not add its gradients in 16; nothing is left on the model."
+    seen = set()
+    class Look(Callback):
+        def before_fit(self): self.norms[-1].register_forward_hook(lambda m, args, out: seen.add((args[0].dtype,out.dtype)))
+        @property
+        def norms(self): return [m for m in self.model.modules() if isinstance(m, torch.nn.LayerNorm)]
+        def after_fit(self): self.norms[-1]._forward_hooks.clear()
+    learn = pretrain(**kw, precision='bf16', out=tmp_path/'run', cbs=[Look()])
+    assert seen=={(torch.float32,torch.float32)} and not any(m._forward_pre_hooks for m in learn.model.modules())
+
 @pytest.mark.parametrize('changes', rest([{}, dict(accumulate=2), unpadded, dict(compile=True)], unpadded), ids=str)
 def test_resume(tmp_path, changes):
     "A run that was stopped in the middle of a step and goes on ends with the weights and the log of one that was not."

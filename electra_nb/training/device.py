@@ -25,6 +25,7 @@ from fastai.learner import AvgSmoothLoss
 from fastcore.basics import patch
 from fastcore.foundation import L
 from functools import cache
+from torch import nn
 from torch.amp import GradScaler
 
 # %% ../../nbs/book/33_device.ipynb #43af4db6
@@ -137,6 +138,8 @@ def cpu_has_bf16() -> bool:
     return getattr(torch.cpu, '_is_avx512_bf16_supported', bool)()
 
 # %% ../../nbs/book/33_device.ipynb #7a99f6af
+def _in_32_bits(layer, args): return args[0].float(),
+
 class Autocast(MixedPrecision):
     "fastai's mixed precision, on a CPU too, which ends with the step even if that is broken off."
     name,inside = 'mixed_precision',False
@@ -145,12 +148,13 @@ class Autocast(MixedPrecision):
         kind:str, # of device: 'cuda' or 'cpu'
     ):
         super().__init__(AMPMode(precision))
-        self.kind = kind
+        self.kind,self.hooks = kind,[]
         if kind=='cpu': os.environ.setdefault('ONEDNN_PRIMITIVE_CACHE_CAPACITY', '128') # shapes of products; 1,024 without it
 
     def before_fit(self):
         if self.kind=='cuda': return super().before_fit()
         self.autocast,self.learn.scaler,self.scales = torch.autocast('cpu', torch.bfloat16),GradScaler('cpu', enabled=False),L()
+        self.hooks = [m.register_forward_pre_hook(_in_32_bits) for m in self.model.modules() if isinstance(m, nn.LayerNorm)]
 
     def before_batch(self):
         super().before_batch()
@@ -163,6 +167,7 @@ class Autocast(MixedPrecision):
 
     def after_fit(self):
         self.leave()
+        while self.hooks: self.hooks.pop().remove()
         super().after_fit()
 
     after_loss = after_cancel_batch = after_cancel_train = after_cancel_validate = after_cancel_epoch = leave
@@ -173,7 +178,7 @@ def fit(self:CachedDispatchLearner, *args, **kwargs):
     "fastai's `fit`, after which everything is computed in full precision again."
     try: return Learner.fit(self, *args, **kwargs)
     finally:
-        for cb in self.cbs.filter(lambda cb: isinstance(cb, Autocast)): cb.leave()
+        for cb in self.cbs.filter(lambda cb: isinstance(cb, Autocast)): cb.after_fit()
 
 # %% ../../nbs/book/33_device.ipynb #2103e711
 def _on_cpu(precision):
