@@ -53,14 +53,16 @@ def test_every_objective(tmp_path, objective, dropout):
 
 def test_layer_norms(tmp_path):
     "What a LayerNorm reads has 32 bits, so that PyTorch does not add its gradients in 16; nothing is left on the model."
-    seen = set()
+    seen,hooks = {},[]
     class Look(Callback):
-        def before_fit(self): self.norms[-1].register_forward_hook(lambda m, args, out: seen.add((args[0].dtype,out.dtype)))
-        @property
-        def norms(self): return [m for m in self.model.modules() if isinstance(m, torch.nn.LayerNorm)]
-        def after_fit(self): self.norms[-1]._forward_hooks.clear()
-    learn = pretrain(**kw, precision='bf16', out=tmp_path/'run', cbs=[Look()])
-    assert seen=={(torch.float32,torch.float32)} and not any(m._forward_pre_hooks for m in learn.model.modules())
+        def before_fit(self):
+            norms = {n:m for n,m in self.model.named_modules() if isinstance(m, torch.nn.LayerNorm)}
+            for n,m in norms.items(): hooks.append(m.register_forward_hook(lambda m, args, out, n=n: seen.setdefault(n, set()).add(out.dtype)))
+        def after_fit(self):
+            while hooks: hooks.pop().remove()
+    learn = pretrain(**kw, dropout=0., attention_dropout=0., precision='bf16', out=tmp_path/'run', cbs=[Look()])
+    assert len(seen)==8 and {t for of in seen.values() for t in of}=={torch.float32}
+    assert not any(m._forward_pre_hooks for m in learn.model.modules())
 
 @pytest.mark.parametrize('changes', rest([{}, dict(accumulate=2), unpadded, dict(compile=True)], unpadded), ids=str)
 def test_resume(tmp_path, changes):
