@@ -110,21 +110,21 @@ def atomic_file(
 def unfit(
     d, # what was read
     keys:Iterable, # that it must have
-    kinds:dict, # key -> type of what stands there, if it is there
+    types:dict, # key -> type of what stands there, if it is there
 ) -> str: # what is wrong; empty if nothing is
     "Compare what was read with what is expected."
     if not isinstance(d, dict): return 'it holds no object'
     lacks = [f'it lacks {k!r}' for k in keys if k not in d]
-    odd = [f'its {k!r} is {d[k]!r:.40}' for k,kind in kinds.items() if k in d and not isinstance(d[k], kind)]
+    odd = [f'its {k!r} is {d[k]!r:.40}' for k,t in types.items() if k in d and not isinstance(d[k], t)]
     return next(iter(lacks+odd), '')
 
 def read_json(
     path:str, # file with a JSON object
     keys:tuple=(), # that it must have
-    **kinds, # key -> type of what stands there, if it is there
+    **types, # key -> type of what stands there, if it is there
 ) -> dict:
     "Read a dictionary from a file."
-    try: wrong = unfit(d := json.loads(Path(path).read_text(encoding='utf-8-sig')), keys, kinds)
+    try: wrong = unfit(d := json.loads(Path(path).read_text(encoding='utf-8-sig')), keys, types)
     except (ValueError,RecursionError,IsADirectoryError) as e: wrong = f'it is no JSON ({type(e).__name__})'
     if wrong: raise ValueError(f"{path} cannot be read: {wrong}. Put the file back, or take another folder")
     return d

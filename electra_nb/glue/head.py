@@ -62,7 +62,6 @@ class KeptModel(nn.Module):
         super().__init__()
         self.electra,self.head = electra,head
 
-
 # %% ../../nbs/book/43_head.ipynb #58b400f4
 class Classifier(KeptModel):
     "An encoder and one dense layer on a vector of the text."

@@ -187,10 +187,10 @@ def _order(v): return (0,int(v),'') if re.fullmatch(r'-?\d+', v) else (1,0,v)
 
 def _tell_thousands(values, name):
     "Say how scores are read that would be whole numbers where a point stands between thousands."
-    pointed = [v for v in values if isinstance(v, str) and re.fullmatch(r'\s*-?[1-9]\d{0,2}\.\d{3}\s*', v)]
-    if not pointed or not all(v in pointed or re.fullmatch(r'-?\d{1,3}', str(v).strip()) for v in values): return
-    logger.warning(f"{name}: {pointed[0].strip()!r} is read as {float(pointed[0]):g}; if the point stands between thousands, write the scores without it")
-
+    written = [v.strip() for v in values if isinstance(v, str)]
+    pointed = next((v for v in written if '.' in v), None)
+    if pointed is None or not all(re.fullmatch(r'-?([1-9]\d{0,2}\.\d{3}|\d{1,3})', v) for v in written): return
+    logger.warning(f"{name}: {pointed!r} is read as {float(pointed):g}; if the point stands between thousands, write the scores without it")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #f95f5ccb
 def find_labels(
