@@ -3,9 +3,9 @@
     python front_page.py RESULTS --home FOLDER --data DATA
 
 RESULTS: the files that the README and its tests read, written over as they come. DATA as for one_hour.py. What FOLDER has already
-is kept, so the same command goes on where it was stopped. Two hours on one core. FOLDER also gets what a processor with bf16
-makes of that (cpu_bf16.json) and, with `--hour`, three trainings of an hour and their scores (hour/one_hour.json); in RESULTS these
-files have several processors and seeds. The picture of one sentence is drawn by its page.
+is kept, so the same command goes on where it was stopped. Two hours on one core. With `--hour`, it first trains `hour` three times, one
+after the other, in bf16 where the processor has it: four to five hours more. FOLDER also gets what a processor with bf16 makes of the
+step (cpu_bf16.json); in RESULTS this file has several processors. The picture of one sentence is drawn by its page.
 """
 import argparse, json, subprocess, sys
 from electra_nb.core.files import atomic_file
@@ -34,6 +34,12 @@ if __name__=='__main__':
     ask.add_argument('--data', type=Path, required=True, help='folder with corpus/, grammar/, glue/ and sentences/')
     ask.add_argument('--hour', action='store_true', help='train for an hour too, with three seeds')
     a = ask.parse_args()
+    bf16 = cpu_has_bf16()
+    if a.hour:
+        run('one_hour.py', a.data, a.home/'hour', '--pairs', 300, '--threads', 1, '--precision', 'bf16' if bf16 else 'fp32')
+        kept = a.results/'one_hour.json'
+        found = dict(json.loads(kept.read_text()), **{'three seeds':json.loads((a.home/'hour/one_hour.json').read_text())})
+        atomic_file(kept, json.dumps(found, indent=1)+'\n')
     run('first_minutes.py', a.results, '--home', a.home)
     run('synthetic_errors.py', a.results, '--run', a.home/'seed-0')
     run('rivals.py', a.data, a.home/'rivals', '--tasks', *built_in)
@@ -41,5 +47,4 @@ if __name__=='__main__':
     run('ngram_pairs.py', a.data, a.home/'ngrams')
     atomic_file(a.results/'ngram_pairs.json', (a.home/'ngrams/ngram_pairs.json').read_text())
     subprocess.run(['electra_bench', '--out', str(a.results/'bench.json')], check=True)
-    if cpu_has_bf16(): run('cpu_bf16.py', next((a.data/'corpus').rglob('*.txt*')), a.data/'glue', a.home/'cpu_bf16.json', '--home', a.home/'bf16')
-    if a.hour: run('one_hour.py', a.data, a.home/'hour', '--seeds', 0, 1, 2)
+    if bf16: run('cpu_bf16.py', next((a.data/'corpus').rglob('*.txt*')), a.data/'glue', a.home/'cpu_bf16.json', '--home', a.home/'bf16')

@@ -8,6 +8,7 @@ figures in OUT/one_hour.json; the same command goes on where it was stopped. doe
 """
 import argparse, json, time, numpy as np, pandas as pd
 from collections.abc import Iterator
+from datetime import date
 from electra_nb import pretrain
 from electra_nb.model.lexical import ppmi, sampled_counts, word_vectors
 from electra_nb.glue.encoders import encoder_tokenizer
@@ -15,6 +16,7 @@ from electra_nb.glue.tasks import parse_tasks
 from electra_nb.lab.kinds import kind_of
 from electra_nb.lab.own_data.labels import table_task
 from electra_nb.glue.loading import load_files
+from electra_nb.lab.bench.measure import commit, machine
 from electra_nb.text.lines import read_lines
 from electra_nb.training.folder import versions
 from electra_nb.lab.scoring.pairs import evaluate_pairs
@@ -107,11 +109,13 @@ if __name__=='__main__':
     a = ask.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
     text,path = write_text(a.data, a.out),a.out/'one_hour.json'
+    about = dict(what=__doc__.split('\n')[0], commit=commit(), date=str(date.today()), machine=machine(), versions=versions(),
+        precision=a.precision, threads=a.threads, pairs_of_each_phenomenon=a.pairs)
     for seed in a.seeds:
         run = a.out/f'hour-{seed}'
         parts = dict(train=lambda: train(text, run, seed, precision=a.precision, threads=a.threads), pairs=lambda: ask_pairs(a.data, run, seed, a.pairs), vectors=lambda: score_vectors(a.data, text, run))
         for part in a.parts:
-            found = json.loads(path.read_text()) if path.exists() else dict(what=__doc__.split('\n')[0], versions=versions())
+            found = json.loads(path.read_text()) if path.exists() else dict(about)
             mine = found.setdefault(f'seed {seed}', {})
             if part in mine: continue
             mine[part] = parts[part]()
