@@ -116,7 +116,7 @@ def at_work(
     scorer = learner_scorer(learn, tok)
     pairs = scorer and swapped_pairs(row_sentences(learn.dls.valid.examples, tok, 100), tok)
     if not pairs: return '',''
-    shown = next((p for p in pairs if len(p.good.split())<=20), pairs[0])
+    shown = min(pairs, key=lambda p: (p.good.startswith('##'), len(p.good.split())>20)) # a row may begin within a word
     def accuracy(some): return pair_accuracy(scorer, *pair_rows(some, tok, scorer.max_len-2))
     found = {1.:'finds the first likelier', .5:'finds both equally likely', 0.:'finds the second likelier'}[accuracy([shown])]
     return (f'of {shown.good!r} and {shown.bad!r} the model {found}; of {len(pairs)} such held-out pairs '
