@@ -3348,6 +3348,7 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                                                                     'electra_nb/model/forward.py')},
             'electra_nb.model.hf': { 'electra_nb.model.hf._check_folder': ('book/hf.html#_check_folder', 'electra_nb/model/hf.py'),
                                      'electra_nb.model.hf._computed': ('book/hf.html#_computed', 'electra_nb/model/hf.py'),
+                                     'electra_nb.model.hf._ends_in_mean': ('book/hf.html#_ends_in_mean', 'electra_nb/model/hf.py'),
                                      'electra_nb.model.hf._from_pretrained': ('book/hf.html#_from_pretrained', 'electra_nb/model/hf.py'),
                                      'electra_nb.model.hf._unexpected': ('book/hf.html#_unexpected', 'electra_nb/model/hf.py'),
                                      'electra_nb.model.hf._weights_problem': ('book/hf.html#_weights_problem', 'electra_nb/model/hf.py'),

@@ -3,6 +3,7 @@ import csv, io, json, numpy as np, pandas as pd, pickle, pytest, re, shutil
 from datasets import Dataset
 from electra_nb import finetune, predict, Study
 from electra_nb.core.messages import say_once
+from electra_nb.glue.encoders import load_encoder
 from electra_nb.glue.features import Features
 from electra_nb.glue.tasks import tasks, TextSplit
 from electra_nb.lab.own_data.data import own_data
@@ -294,3 +295,15 @@ def test_marks_of_other_programs(capsys):
     assert "data row 0: '<br />' in column 'text' is read as words (40 such row(s))" in said and "data row 40: 'Total' is read as a text" in said
     own_data(dict(text=[f'Boat {i} is in C:\\new folder.' for i in range(40)], label=[*'ab'*20]))
     assert 'is read as' not in capsys.readouterr().out
+
+def test_pooling_of_another_program(studies, tmp_path):
+    "A setting of that name from elsewhere takes no layer away; the layer with the mean that is saved here is taken away as before."
+    folder = tmp_path/'model'
+    shutil.copytree(studies['label'].out.parent/'model'/'discriminator', folder)
+    (folder/'manifest.json').unlink(missing_ok=True)
+    path = folder/'config.json'
+    n = load_encoder(folder).config.num_hidden_layers
+    path.write_text(json.dumps({**json.loads(path.read_text()), 'pooling':'mean'}))
+    assert len(load_encoder(folder).encoder.layer)==load_encoder(folder).config.num_hidden_layers==n
+    tuned = studies['label'].models()[0]
+    assert json.loads((tuned/'config.json').read_text())['pooling']=='mean' and len(load_encoder(tuned).encoder.layer)==n

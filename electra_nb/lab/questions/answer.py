@@ -126,6 +126,9 @@ def files(self:Answer, rows:QuestionRows, act:np.ndarray) -> dict:
     out = {'.tsv':table.to_csv(sep='\t', index_label='index'), '-predictions.json':as_json([f.best.text for f in act])}
     return {**out, '-null_odds.json':as_json(absent)} if self.may_lack else out
 
+# %% ../../../nbs/lab/questions/06_answer.ipynb #733b5dfb
+def windows_right(out, y): return 100*(KeptLoss().decodes(out)==y[:,:2]).all(1).float().mean() # whose best span is the answer
+
 # %% ../../../nbs/lab/questions/06_answer.ipynb #c1336ee5
 @patch
 def score(self:Answer, rows:QuestionRows, pred:np.ndarray) -> dict:
@@ -135,11 +138,8 @@ def score(self:Answer, rows:QuestionRows, pred:np.ndarray) -> dict:
     best = squad2_scores(texts, [f.absent for f in pred], rows.answers)
     return {m:(best if m.startswith('best') else decided)[m] for m in self.task.metrics}
 
-def windows_right(out, y): return 100*(KeptLoss().decodes(out)==y[:,:2]).all(1).float().mean() # whose best span is the answer
-
 @patch
-def table_metrics(self:Answer) -> list:
-    return [AvgMetric(windows_right)]
+def table_metrics(self:Answer) -> list: return [AvgMetric(windows_right)]
 
 # %% ../../../nbs/lab/questions/06_answer.ipynb #4b3bcb48
 @patch

@@ -133,6 +133,7 @@ def run_sample(
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #1f779f4c
 def _stats(scores): return pd.Series(scores, dtype=float).agg(dict(median='median', mean='mean', sd='std', best='max')).to_dict()
+def _lowest(metric): return -100 if metric in ('mcc','spearman','pearson') else 0 # where the score itself ends
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #8116ca74
 def failed_runs(runs:list) -> str: # empty if none has failed
@@ -152,8 +153,6 @@ def _test_stats(scored):
     if not known: return dict(test=np.nan, best_test=np.nan)
     best = max(known, key=lambda r: r['score'])
     return dict(test=np.median([split_score(r, 'test') for r in known]), best_test=split_score(best, 'test'))
-
-def _lowest(metric): return -100 if metric in ('mcc','spearman','pearson') else 0 # where the score itself ends
 
 def _scores(runs): return [r['score'] for r in runs if r['score'] is not None]
 
