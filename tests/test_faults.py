@@ -2,12 +2,16 @@
 import json, os, pandas as pd, random, re, resource, shutil, signal, subprocess, time, warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from electra_nb import diagnose, export, finetune, open_run, predict, pretrain, report, score, Study
 from electra_nb.core.files import WriteError
+from electra_nb.glue.tables import read_table
 from electra_nb.lab.study.folder import append_line, read_ledger
 from electra_nb.training.device import undisturbed
+from electra_nb.training.log import fill_recorder
+from fastai.test_utils import synth_learner
 from forked import Program
 from quick import rest
 from test_process import env, run_fresh, text, timeless, weights
@@ -545,6 +549,7 @@ def test_other_files_of_a_study(study, tmp_path):
     answers = next((study[0]/'predictions').glob('*.tsv')).name
     for i,(file,change,read,said) in enumerate([('study.json', lambda t: '{}', study[1], "it lacks 'model'"), ('study.json', of_task(recipe=5), study[1], "its 'recipe' is 5"),
         (f'models/{name}/task.json', of_task(start=None), lambda out: predict(out, ['a boat']), "its 'start' is None"),
+        (f'models/{name}/task.json', of_task(task={**task, 'text':'review'}), lambda out: predict(out, ['a boat']), "its 'text' is 'review'"),
         (f'models/{name}/task.json', of_task(task={**task, 'new':1}), lambda out: predict(out, ['a boat']), 'is not of this version'),
         (f'predictions/{answers}', lambda t: '', report, f'{answers} cannot be read')]):
         with pytest.raises(ValueError, match=re.escape(said)): read(damaged(study, tmp_path/str(i), file, change))
@@ -558,3 +563,19 @@ def test_no_names(value):
         with pytest.raises(ValueError, match=f'{name}=.* is no name of a folder or file'): call()
     with pytest.raises(ValueError, match='is no name of a folder or file'): export('runs/mine', 'page', out=value)
     with pytest.raises(ValueError, match='is no name of a folder or file'): open_run(value)
+
+@pytest.mark.parametrize('value', ['a\0b','x'*5000,'x/'*3000])
+def test_texts_for_names(value):
+    "A text where a model or a file of rows is to be named is refused, and not shown in full."
+    for name,call in dict(model=lambda: score(value, 'a boat'), data=lambda: read_table(value)).items():
+        with pytest.raises(ValueError, match=f'{name}=.* is no name of a folder or file') as e: call()
+        assert len(str(e.value))<200
+    with pytest.raises(ValueError, match='model=.* is no name of a folder or file'): finetune(value)
+
+def test_no_log_no_curves():
+    "The curves of a run whose log is gone are empty, and no error."
+    learn = synth_learner()
+    learn.steps,learn.objective = SimpleNamespace(batches=3, done=3),SimpleNamespace(losses={'loss':1})
+    fill_recorder(learn, [])
+    learn.recorder.plot_loss()
+    assert len(learn.recorder.losses)==0

@@ -1,12 +1,20 @@
 "Answers for the rows of a file: every kind of task, every form of rows, one row out for each row in."
-import csv, io, json, pandas as pd, pytest, re, shutil
+import csv, io, json, numpy as np, pandas as pd, pickle, pytest, re, shutil
 from datasets import Dataset
 from electra_nb import finetune, predict, Study
 from electra_nb.core.messages import say_once
+from electra_nb.glue.encoders import load_encoder
+from electra_nb.glue.features import Features
+from electra_nb.glue.tasks import tasks, TextSplit
+from electra_nb.lab.own_data.data import own_data
+from electra_nb.lab.reports.elements import plain
+from electra_nb.lab.study.folder import metric_name
+from electra_nb.lab.study.statistics import compare
 from electra_nb.model.hf import save_models
 from electra_nb.model.towers import get_models, sizes
 from electra_nb.predicting import cli
 from electra_nb.text.tokenizer import tiny_tokenizer
+from fastai.interpret import ClassificationInterpretation
 
 context = 'The baker waits near the river.'
 
@@ -55,6 +63,11 @@ def test_gaps_among_pairs(studies):
     for gap in ('',None,('',),('a',None)):
         found = predict(studies['pair'].out, [('a','d'),gap,('c','f')], device='cpu')
         assert found.label.isna().tolist()==[False,True,False] and found.sentence1[2]=='c' and found.sentence2[2]=='f'
+
+def test_gaps_among_questions(studies):
+    "A question without a context keeps its place and its words, and places in contexts stay whole numbers."
+    found = predict(studies['answer'].out, [('Who?',context),('Where?','')], device='cpu')
+    assert found.question.tolist()==['Who?','Where?'] and found.answer.isna().tolist()==[False,True] and '.' not in str(found.start[0])
 
 def test_rows_of_any_iterable(studies):
     "Texts and pairs that come one by one, as from zip, are read as a list of them is."
@@ -220,3 +233,77 @@ def test_a_set_or_an_open_file(studies, tmp_path):
     (tmp_path/'a.txt').write_text('a')
     for source,says in (({'a','b'},'pass a list'),(open(tmp_path/'a.txt'),'pass its path')):
         with pytest.raises(ValueError, match=says): predict(studies['label'].out, source, device='cpu')
+
+def test_cards_count_rows(studies):
+    "A card counts rows as the user has them, not windows or both orders of a pair; F1 has the label that the model answers with."
+    for kind,study in studies.items(): assert 'Rows: 8 train, 8 dev.' in (study.models()[0]/'README.md').read_text(), kind
+    pairs = TextSplit(['a','b c'], ['d','e'], np.array([0,1]))
+    feats = Features(pairs, tiny_tokenizer(), 5, both_orders=True)
+    assert (len(feats),feats.n_cut)==(4,1)
+    assert metric_name(tasks['mrpc'], 'f1')=="f1 of 'paraphrase'"
+
+def test_signs_of_markdown():
+    "Labels on cards are no links, and no emphasis."
+    assert plain('[a](b) _c_ d_e &amp; \\*')=='&#91;a](b) &#95;c&#95; d_e &#38;amp; &#92;&#42;'
+
+def test_what_a_learner_says(studies, tmp_path):
+    "fastai's confusion matrix is for one label a row; losses are counted from one; texts are for `predict`; a learner can be pickled."
+    for kind,study in studies.items():
+        learn = study.learner()
+        assert pickle.loads(pickle.dumps(learn)).dls.valid.n==learn.dls.valid.n
+        with pytest.raises(ValueError, match='learn.predict answers a text'): learn.dls.test_dl([])
+        for n in (0,-1,1.5):
+            with pytest.raises(ValueError, match='n='): study.top_losses(n)
+        if kind in ('label','pair'): assert ClassificationInterpretation.from_learner(learn).confusion_matrix().sum()==8
+        else:
+            with pytest.raises(AttributeError, match='no single label'): ClassificationInterpretation.from_learner(learn)
+
+def test_compare_with_a_folder(studies, tmp_path):
+    "The other study may be named by its folder; what is none is refused."
+    study = studies['score']
+    assert study.compare(study.out).task.tolist()==study.compare(Study(study.out)).task.tolist()
+    with pytest.raises(FileNotFoundError, match='is no study'): study.compare(tmp_path)
+    with pytest.raises(ValueError, match='other=5'): study.compare(5)
+
+@pytest.mark.parametrize('metric,most', [('accuracy',100),('spearman',200)])
+def test_differences_end_where_scores_do(metric, most):
+    "An interval of a difference goes no further than two scores can be apart."
+    def lines(start, scores): return [dict(model='m', start=start, task='t', seed=i, metric=metric, score=s, failure='', guess=0) for i,s in enumerate(scores)]
+    r = compare(lines('pretrained', [90.,-80.]), lines('random', [40.,-40.])).iloc[0]
+    assert (r.low,r.high)==(-most,most)
+
+def test_names_of_tasks(studies):
+    "A name keeps what stands behind a point; one without a letter, or too long for a file, is refused before any run."
+    rows = {k:list(v) for k,v in labelled()['label'].items()}
+    assert own_data(rows, name='fish.v2').name=='fish_v2'
+    for name in ('/','x'*300,'../'): 
+        with pytest.raises(ValueError, match='gives the task no name'): own_data(rows, name=name)
+
+def test_labels_around_zero(capsys):
+    "-1 is no missing label where 1 is one; a single score is a single label."
+    def task(labels): return own_data(dict(text=[f'The boat number {i} comes' for i in range(60)], label=labels*(60//len(labels))))
+    for labels,said in (([-1,0,1],False),([-1,1],False),([-1,0,1,2],True)):
+        task(labels)
+        assert ('not as a missing label' in capsys.readouterr().out)==said, labels
+    with pytest.raises(ValueError, match='holds one label only'): task([1.5])
+
+def test_marks_of_other_programs(capsys):
+    "Written ends of lines in texts, and a sum below the rows, are said once."
+    texts = [f'Boat {i} is late.<br />Good fish' for i in range(20)]+[f'No.\\n\\nBoat {i}' for i in range(20)]
+    own_data(dict(text=[*texts,'Total'], label=[*'ab'*20,'a']))
+    said = capsys.readouterr().out
+    assert "data row 0: '<br />' in column 'text' is read as words (40 such row(s))" in said and "data row 40: 'Total' is read as a text" in said
+    own_data(dict(text=[f'Boat {i} is in C:\\new folder.' for i in range(40)], label=[*'ab'*20]))
+    assert 'is read as' not in capsys.readouterr().out
+
+def test_pooling_of_another_program(studies, tmp_path):
+    "A setting of that name from elsewhere takes no layer away; the layer with the mean that is saved here is taken away as before."
+    folder = tmp_path/'model'
+    shutil.copytree(studies['label'].out.parent/'model'/'discriminator', folder)
+    (folder/'manifest.json').unlink(missing_ok=True)
+    path = folder/'config.json'
+    n = load_encoder(folder).config.num_hidden_layers
+    path.write_text(json.dumps({**json.loads(path.read_text()), 'pooling':'mean'}))
+    assert len(load_encoder(folder).encoder.layer)==load_encoder(folder).config.num_hidden_layers==n
+    tuned = studies['label'].models()[0]
+    assert json.loads((tuned/'config.json').read_text())['pooling']=='mean' and len(load_encoder(tuned).encoder.layer)==n

@@ -23,7 +23,7 @@ def named_path(
     try: path = Path(os.fspath(value)).expanduser()
     except (TypeError,RuntimeError): path = Path('\0') # no path at all; ~ of nobody
     def utf8(p): return p==p.encode(errors='ignore').decode() # the only encoding of names that libraries in Rust know
-    if str(value).strip() and all(len(os.fsencode(p))<256 and '\0' not in p and utf8(p) for p in path.parts): return path
+    if str(value).strip() and len(os.fsencode(path))<4096 and all(len(os.fsencode(p))<256 and '\0' not in p and utf8(p) for p in path.parts): return path
     raise ValueError(f"{name}={value!r:.60} is no name of a folder or file: pass one such as 'runs/mine'")
 
 # %% ../../nbs/book/02_files.ipynb #1ae87679

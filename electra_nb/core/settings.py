@@ -165,7 +165,8 @@ _finetune = {'num_train_epochs max_steps':'epochs', 'group_by_length':'batches',
     'max_answer_length':'max_answer', 'qa_na_threshold':'no_answer_above', 'predict_batch_size':'bs',
     'model_size model_hparam_overrides':'widths and layers are those of the model', 'model_name':'out', 'keep_all_models':'keep',
     'write_test_outputs n_writes_test':'submission', 'debug':'a short trial is epochs=0.1', 'do_lower_case':"letters are as the model's tokenizer has them",
-    'joint_prediction answerable_classifier answerable_uses_start_logits answerable_weight beam_size':"write head= (lab.questions.head)"}
+    'joint_prediction answerable_classifier':"write head= (lab.questions.head)",
+    'answerable_uses_start_logits answerable_weight beam_size':'HeadConfig of lab.questions.head has it; it is no option'}
 _tables = dict(pretrain=_pretrain, finetune=_finetune)
 
 def other_names(

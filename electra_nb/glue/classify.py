@@ -254,11 +254,13 @@ def score(self:Classify, rows:TextSplit, pred:np.ndarray) -> dict:
     scores = score_task(self.task.metrics, rows.labels, pred)
     return {**scores, 'mcc':math.nan} if 'mcc' in scores and len({*rows.labels.tolist()})<2 else scores
 
+def _percent(metric, y, p): return 100*scorers[metric](y, p)
+
 @patch
 def table_metrics(self:Classify) -> list: # of fastai metrics
     "What fastai's table shows."
     kw = dict(dim_argmax=-1 if self.task.labels else None, to_np=True, invert_arg=True)
-    return [AccumMetric(lambda y,p,m=m: 100*scorers[m](y, p), name=m, **kw) for m in self.task.metrics]
+    return [AccumMetric(partial(_percent, m), name=m, **kw) for m in self.task.metrics]
 
 # %% ../../nbs/book/48_classify.ipynb #c5f1216e
 @patch

@@ -104,7 +104,7 @@ def find_model(
             "save_pretrained first")
     only_shape = model is None or str(model).lower()=='none'
     if only_shape or model=='last': return last_run(),only_shape
-    path = Path(model).expanduser()
+    path = named_path('model', model)
     if path.exists() and (note := not_the_encoder(path)): logger.info(note)
     return (path if path.exists() else model),False
 

@@ -103,7 +103,7 @@ class Features(PackedRows):
         b = encode(check_unicode(rows.text_b)) if rows.text_b else [[]]*len(rows)
         pairs = [*zip(a, b),*(zip(b, a) if both_orders else ())]
         ids,n_a,cut = zip(*(row_ids(x, y, tok, max_len) for x,y in pairs))
-        self.row,self.n_cut = np.arange(len(pairs))%len(rows),sum(cut)
+        self.row,self.n_cut = np.arange(len(pairs))%len(rows),sum(cut[:len(rows)])
         self.pack(ids, n_a, np.zeros(len(pairs), np.int64) if rows.labels is None else rows.labels[self.row])
 
 # %% ../../nbs/book/42_features.ipynb #7f6c2e37
@@ -176,13 +176,17 @@ def gather(self:FeaturesDL, i):
 @patch
 def new(self:FeaturesDL, dataset=None, **kwargs):
     "A copy with some arguments changed; one pass over all rows unless `n_batches` is given."
+    if not (dataset is None or hasattr(dataset, 'batch')):
+        raise ValueError(f"a loader has rows of features, and {type(dataset).__name__} is none: learn.predict answers a text, Study.predict many")
     return ExamplesDL.new(self, dataset, **{'n_batches':None, **kwargs})
 
 # %% ../../nbs/book/42_features.ipynb #24dead80
 @patch(as_prop=True)
 def n(self:FeaturesDL): return len(self.examples)
 @patch(as_prop=True)
-def vocab(self:FeaturesDL): return CategoryMap(self.kind.names, sort=False)
+def vocab(self:FeaturesDL):
+    if self.kind.names and isinstance(self.examples, Features): return CategoryMap(self.kind.names, sort=False)
+    raise AttributeError("a row of this task has no single label: lab.study.results has top_losses(learn), and for tags plot_confusion(learn)")
 @patch
 def get_idxs(self:FeaturesDL): return self._sorted.tolist()
 

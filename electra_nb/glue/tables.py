@@ -12,6 +12,7 @@ import ast, json, os, re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from ..core.files import named_path
 from ..text.lines import read_lines
 from ..text.reading import file_kind, list_names, read_rows, record_kinds, refuse_twice, split_names
 from ..text.corpus import is_saved, is_table
@@ -122,7 +123,7 @@ def read_table(
     "Read rows from a file or from memory."
     if isinstance(source, Table): return source
     if not isinstance(source, (str,os.PathLike)): return from_memory(source)
-    path = Path(source).expanduser()
+    path = named_path('data', source)
     if is_saved(path): return read_saved(path)
     reader = next((readers[s] for s in map(str.lower, path.suffixes[::-1]) if s in readers), None)
     if path.is_dir(): raise ValueError(f"{str(source)!r} is a folder: labelled rows are read from one {_known(readers)}. "

@@ -112,8 +112,10 @@ def own_name(
     known, # names of tasks that there are
 ) -> str: # letters, digits, hyphens and underscores
     "The name of a task of one's own."
-    name = re.sub(r'[^\w-]+', '_', name.split('.')[0])
-    return f'my_{name}' if name in known else name
+    found = re.sub(r'[^\w-]+', '_', str(name).strip('.').split('.')[0])
+    if not re.search(r'[^\W_]', found) or len(found.encode())>150: # names of files are longer than that by their seed and ending
+        raise ValueError(f"{name!r:.60} gives the task no name: pass name= with letters or digits, and with fewer than 150 bytes")
+    return f'my_{found}' if found in known else found
 
 # %% ../../nbs/book/41_tasks.ipynb #1227ed4c
 def score_first(

@@ -14,7 +14,7 @@ from ..core.messages import say_once
 from .families import count_weights, families, family_named, family_of
 from ..text.tokenizer import row_tokenizer
 from pathlib import Path
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import nn
 from torch.nn.utils import parametrize
@@ -124,6 +124,14 @@ def untrusted_config(
     return family_named(kind, f'{source}: a model of type ', more).config(values, source)
 
 # %% ../../nbs/book/20_hf.ipynb #10f9ef5e
+def _ends_in_mean(folder, n):
+    "Is the last of n layers that of `glue.head`, whose normalization leaves units out?"
+    try:
+        with safe_open(folder/'model.safetensors', 'pt') as f:
+            last = [k for k in f.keys() if isinstance(n, int) and k.endswith(f'encoder.layer.{n-1}.output.LayerNorm.weight')]
+            return any((f.get_tensor(k)==0).any() for k in last)
+    except (SafetensorError,OSError): return False # loading says what is wrong
+
 def config_values(
     folder:str, # with a config.json
 ) -> dict: # whatever stands there
@@ -131,8 +139,10 @@ def config_values(
     path = Path(folder)/'config.json'
     size = path.stat().st_size
     if size>10**7: raise ValueError(f"{path} has {size/1e6:.0f} MB: no configuration is so long")
-    try: return with_type(json.loads(path.read_text(encoding='utf-8')), str(folder))
+    try: values = with_type(json.loads(path.read_text(encoding='utf-8')), str(folder))
     except (ValueError,RecursionError) as e: raise ValueError(f"{path}: not a JSON file ({str(e).splitlines()[0]})") from None
+    if isinstance(values, dict) and values.get('pooling')=='mean' and not _ends_in_mean(Path(folder), values.get('num_hidden_layers')): del values['pooling'] # another program's
+    return values
 
 def read_config(
     folder:str, # with a config.json

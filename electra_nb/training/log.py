@@ -303,7 +303,10 @@ def fill_recorder(
     "Put the losses of earlier sessions before those of this one, and their evaluations where fastai's plots find them."
     rec,lines = learn.recorder,training_lines(log, learn.objective.losses, learn.steps.done)
     missing = learn.steps.batches-len(getattr(rec, 'losses', ()))
-    if missing<=0 or not lines: return
+    if missing<=0: return
+    if not lines: # the log is gone: empty pictures
+        rec.losses,rec.iters,rec.values,rec.metric_names = LossBuffer(),[],[],['epoch','train_loss','valid_loss']
+        return
     per_step = max(1, round(learn.steps.batches/max(1, learn.steps.done)))
     losses,lrs = (batch_values(lines, k, missing, per_step) for k in ('loss','lr'))
     now,rec.losses = getattr(rec, 'losses', ()),LossBuffer()

@@ -104,6 +104,7 @@ def own_data(
     **options, # `text`, `label`, `regression`, `valid`, `group`, `metric`, `name` of `table_task`; a kind refuses those that it cannot use
 ) -> TaskData:
     "A task of one's own rows, of the kind that they look like."
+    if options.get('name') is not None: options['name'] = str(options['name']).replace('.', '_') # it has no ending, as a file has
     data,dev,test = named_splits(data, dev, test)
     columns = {k:options.get(k) for k in ('text','label')}
     kind,train = decide(own_table(data), **columns)

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['n_words', 'is_running', 'name_pairs', 'guess_text', 'as_names', 'choose_columns', 'is_no_text', 'is_empty',
            'need_cells', 'refuse_multilabel', 'is_score', 'find_labels', 'tell_labels', 'own_task', 'table_rows',
-           'tell_lacks', 'table_task']
+           'tell_lacks', 'tell_text', 'table_task']
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #f40cb5c5
 import numpy as np, pandas as pd, re, regex
@@ -176,7 +176,7 @@ def is_score(values, name):
     "Whether labels are scores; numbers that may be codes as well are refused."
     try: numbers = [float(v) for v in values]
     except ValueError: return False
-    if all(v.is_integer() for v in numbers): return False
+    if len({*numbers})<2 or all(v.is_integer() for v in numbers): return False
     n,words = len({*numbers}),len({*values})
     if n>len(values)/2 or (20<n==words and max(map(abs, numbers))<=100): return True
     odd = next(v for v in values if not float(v).is_integer())
@@ -228,8 +228,9 @@ def tell_labels(classes:tuple, name:str) -> None: # `name` is for the message
     for c in classes: seen.setdefault(re.sub(r'^\+?0*(?=\d)', '', seen_label(c)), []).append(c)
     for same in (s for s in seen.values() if len(s)>1):
         logger.warning(f"{name}: classes {' and '.join(map(ascii, same))} differ only in capitals, blanks, leading zeros or invisible signs")
+    scale = {*classes}=={f'{-int(c)}' for c in classes if re.fullmatch(r'-?\d+', c)} # such as -1, 0, 1
     for c in classes:
-        if c.lower() not in _no_value: continue
+        if c.lower() not in _no_value or scale: continue
         logger.info(f"{name}: the word {c!r} is read as a class, not as a missing label")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #8e9ebe75
@@ -289,6 +290,20 @@ def tell_lacks(task:Task, splits:dict) -> None:
     if np.count_nonzero(dev)==1:
         logger.warning(f"the dev rows hold one class ({task.labels[dev.argmax()]!r}): they cannot show if labels are told apart")
 
+# %% ../../../nbs/lab/own_data/01_labels.ipynb #fbc976d5
+_written_ends = re.compile(r'<br ?/?>|\\[nr](?=\W|[A-Z]|\\|$)') # of lines; the second as a backslash and a letter
+_sums = re.compile(r'(?i)(?:grand |sub)?totals?:?|sum:?|average:?|mean:?')
+
+def tell_text(table:Table, text:tuple) -> None: # `text`: names of columns
+    "Say which texts have written ends of lines, and whether the last row looks like a sum."
+    for c in text:
+        found = [(m[0],p) for v,p in zip(table.columns[c], table.locations) if (m := _written_ends.search(v))]
+        if len(found)>max(1, len(table)/100):
+            logger.info(f"{found[0][1]}: {found[0][0]!r} in column {c!r} is read as words ({len(found):,} such row(s)): "
+                "write a blank there if it ends a line")
+    last = table.columns[text[0]][-1]
+    if _sums.fullmatch(last.strip()): logger.warning(f"{table.locations[-1]}: {last!r} is read as a text with a label: delete this row if it sums up the others")
+
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #d6932658
 def table_task(
     data, # labelled rows to train on, as for `read_table`
@@ -319,6 +334,7 @@ def table_task(
     if dev is None: splits.update(split_rows(splits['train'], bool(task.labels), .1 if valid is None else valid, same))
     scores = splits['train'].labels
     if not task.labels and scores.min()<scores.max(): task = replace(task, scale=(float(scores.min()),float(scores.max())))
+    tell_text(train, text)
     if task.labels:
         tell_labels(task.labels, train.name)
         tell_lacks(task, splits)

@@ -8,7 +8,7 @@ __all__ = ['heads', 'Scorer', 'objective_towers', 'folder_heads', 'run_recipe', 
 # %% ../../../nbs/lab/scoring/02_towers.ipynb #fb518f7b
 import math, os, torch
 from collections import namedtuple
-from ...core.files import read_json, verify_folder
+from ...core.files import named_path, read_json, verify_folder
 from ...model.families import family_of
 from ...model.hf import config_values, load_tower, read_config, untrusted_config
 from ...model.towers import ModelConfig
@@ -100,7 +100,7 @@ def find_tower(
         raise ValueError(f"by={by!r} is unknown: choose {', '.join(map(repr, heads))}, or None for what the model has")
     if not isinstance(source, (str,os.PathLike)) or not os.fspath(source).strip():
         raise ValueError(f"model={source!r}: name a run folder, a Hugging Face folder or a model on the hub")
-    path = Path(source).expanduser()
+    path = named_path('model', source)
     if path.is_dir() and not (path/'config.json').is_file(): return _run_tower(path, by)
     where = find_encoder(source)
     found,objective = folder_heads(where),_objective(where) if Path(where).is_dir() else Recipe().objective

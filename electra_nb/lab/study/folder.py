@@ -170,7 +170,7 @@ def saved_tokenizer(
 # %% ../../../nbs/lab/study/01_folder.ipynb #f264aa13
 def metric_name(task:Task, metric:str) -> str: # a key of `glue.classify.scorers`
     "A metric in words."
-    return f'f1 of {task.labels[1]!r}' if metric=='f1' and len(task.labels)==2 else metric
+    return f'f1 of {(task.words or task.labels)[1]!r}' if metric=='f1' and len(task.labels)==2 else metric
 
 # %% ../../../nbs/lab/study/01_folder.ipynb #8f67a22d
 def model_page(

@@ -8,6 +8,7 @@ __all__ = ['top_losses', 'plot_confusion']
 # %% ../../../nbs/lab/study/02_results.ipynb #b452da2b
 import numpy as np, pandas as pd
 from ...core.figure import ShownFigure
+from ...core.settings import check_value
 from ...glue.features import FeaturesDL
 from ...glue.learner import dev_predictions
 from fastai.basics import Learner
@@ -41,6 +42,7 @@ def top_losses(
     n:int=10, # texts
 ) -> pd.DataFrame: # highest loss first
     "The dev texts with the highest loss."
+    check_value('n', n, int, '[1, inf)', 10)
     dl = learn.dls.valid
     with learn.no_bar(): _,_,pred,loss = learn.get_preds(dl=dl, with_decoded=True, with_loss=True)
     top = loss.argsort(descending=True, stable=True)[:n]

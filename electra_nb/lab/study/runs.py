@@ -92,8 +92,8 @@ def ledger_line(
     "Score a run, write its predictions, and say how it came about."
     acts = {s:dev_predictions(learn, f)[0] for s,f in work.feats.items() if s!='train'}
     line = scored_line(work.data, job.start, job.seed, acts, fitted, work.out)
-    n = {s:len(f) for s,f in work.feats.items()}
-    if work.first: n[f'taught by {work.first.data.name}'] = len(work.first.feats['train'])
+    n = {s:len(work.data.splits[s]) for s in work.feats}
+    if work.first: n[f'taught by {work.first.data.name}'] = len(work.first.data.splits['train'])
     init_from = '' if job.init in ('pretrained','random') else job.init
     return dict(line, n=n, init_from=init_from, recipe=flat_settings(work.cfg), device=_machine(work.device))
 
@@ -229,7 +229,7 @@ def make_work(data:TaskData, plan:StudyConfig) -> Work:
         "quite alike; pass another out= to keep them apart")
     feats = task_features(data, plan.tok, cfg, ['train','dev',*extra_rows(data)])
     for split,f in feats.items():
-        if f.n_cut: logger.info(f"{data.name}: {f.n_cut:,} of {len(f):,} {split} texts are longer than "
+        if f.n_cut: logger.info(f"{data.name}: {f.n_cut:,} of {len(f.rows):,} {split} texts are longer than "
             f"max_len={cfg.max_len} ids and are cut")
         if words := f.unknown(): logger.info(f"{data.name}, {split} texts: {words}")
     return Work(data, feats, cfg, plan.source, plan.out, plan.device, plan.log_with, first_work(plan, cfg))

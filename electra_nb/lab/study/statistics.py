@@ -133,6 +133,7 @@ def run_sample(
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #1f779f4c
 def _stats(scores): return pd.Series(scores, dtype=float).agg(dict(median='median', mean='mean', sd='std', best='max')).to_dict()
+def _lowest(metric): return -100 if metric in ('mcc','spearman','pearson') else 0 # where the score itself ends
 
 # %% ../../../nbs/lab/study/03_statistics.ipynb #8116ca74
 def failed_runs(runs:list) -> str: # empty if none has failed
@@ -164,9 +165,8 @@ def summarize(
     for (model,start,task),rs in groups(lines).items():
         scored,metric = [r for r in rs if r['score'] is not None],rs[0]['metric']
         found = mean_test(run_sample(scored, folder)) if scored else dict(low=np.nan, high=np.nan, covers=None)
-        lowest = -100 if metric in ('mcc','spearman','pearson') else 0 # where the score itself ends
         rows.append(dict(model=model, start=start, task=task, metric=metric, runs=len(rs), **_stats(_scores(rs)),
-            low=np.clip(found['low'], lowest, 100), high=np.clip(found['high'], lowest, 100), covers=found['covers'],
+            low=np.clip(found['low'], _lowest(metric), 100), high=np.clip(found['high'], _lowest(metric), 100), covers=found['covers'],
             **_test_stats(scored), guess=rs[0]['guess'], also=_also(rs), failed=failed_runs(rs)))
     return pd.DataFrame(rows).round(2)
 
@@ -295,6 +295,8 @@ def _task_row(task, runs, names, folders, split='dev'):
     a,b = (run_sample(good, folder, split) for good,folder in zip(worked, folders))
     tested = mean_test(a, b)
     row.update(mean_a=a.scores.mean(), mean_b=b.scores.mean(), difference=tested.pop('mean'), **tested)
+    widest = 100-_lowest(runs[0][0]['metric'])
+    row.update({k:np.clip(row[k], -widest, widest) for k in ('low','high')})
     fewest = min(map(len, worked))
     if np.isnan(row['p']):
         alone = 'a single run whose answers are not here' if row['covers']=='seeds only' else 'the difference is the same on every row'
@@ -320,7 +322,8 @@ class Comparison(pd.DataFrame):
     @property
     def legend(self):
         tests = f"{self.n_tests} {'test' if self.several else 'task'}(s)"
-        return f"difference: {self.headings[0]} minus {self.headings[1]}; p is adjusted for {tests} (Benjamini–Hochberg)"
+        adjusted = f'; p is adjusted for {tests} (Benjamini–Hochberg)' if self.n_tests else ''
+        return f'difference: {self.headings[0]} minus {self.headings[1]}{adjusted}'
 
     def in_words(self) -> pd.DataFrame:
         "The table as people read it."

@@ -9,7 +9,7 @@ __all__ = ['official_files', 'saved_task', 'predict_rows', 'in_lines', 'in_colum
 # %% ../../../nbs/lab/study/04_study.ipynb #8d1be60b
 import ast, io, numpy as np, os, pandas as pd, torch, zipfile
 from ...core.figure import ShownFigure
-from ...core.files import atomic_file, read_json
+from ...core.files import atomic_file, named_path, read_json, unfit
 from ...core.messages import logger, say_once
 from ...glue.encoders import encoder_tokenizer
 from ...glue.features import FeaturesDL
@@ -46,6 +46,8 @@ def saved_task(
     "What a saved model was trained for, and with which constants."
     path = Path(folder)/'task.json'
     about = read_json(path, ('name','task','max_len'), name=str, task=dict, max_len=int, recipe=dict)
+    if wrong := unfit(about['task'], ('text',), dict(text=list, labels=list, words=list, metrics=list, scale=list, label=str, kind=str, scheme=str)):
+        raise ValueError(f"{path}: of its task, {wrong}: put the file back")
     try: task = Task(**{k:tuple(v) if isinstance(v, list) else v for k,v in about['task'].items()})
     except TypeError as e: raise ValueError(f"{path} is not of this version ({e}): answer with the version that wrote it") from None
     return about['name'],task,settings_from(kind_of(task), {**about.get('recipe', {}), 'max_len':about['max_len']})
@@ -64,7 +66,7 @@ def predict_rows(
     with quiet_hf(): tok = encoder_tokenizer(folder) # transformers does not know the type of a model with the paper's head for answers
     feats = kind.features(rows, tok, cfg.max_len, cfg.own)
     if feats.n_cut:
-        logger.info(f"{feats.n_cut:,} of {len(feats):,} texts are longer than the {cfg.max_len} ids that this model reads, and are cut")
+        logger.info(f"{feats.n_cut:,} of {len(rows):,} texts are longer than the {cfg.max_len} ids that this model reads, and are cut")
     if words := feats.unknown(): say_once(words)
     dl = FeaturesDL(feats, 64, shuffle=False, device=device)
     model = load_head(folder, kind.models).to(device).eval()
@@ -171,7 +173,10 @@ def answer(
         found = found.join(pd.DataFrame(table, columns=[f'p_{n}' for n in kind.names]))
     if empty: logger.info(f"{len(empty):,} of {len(rows):,} rows have no text and get no answer; the first is row {empty[0]}, counted from 0")
     if 'sentence' in found: return found[~found.sentence.isin(empty)].reset_index(drop=True)
-    if empty: found.loc[empty] = None
+    if empty:
+        found = found.astype({c:'Int64' for c in found.select_dtypes('integer')})
+        found.loc[empty] = None
+        if 'question' in found: found['question'] = [row[0] if isinstance(row, (tuple,list)) and len(row) else None for row in rows]
     if len(found)!=len(rows) or {*task.text}&{*found}: return found
     if paired: rows = [row if isinstance(row, (tuple,list)) and len(row)==2 else (row,None) for row in rows]
     shown = zip(task.text, zip(*rows) if paired else [rows])
@@ -231,11 +236,12 @@ class Study:
 # %% ../../../nbs/lab/study/04_study.ipynb #7939adbb
 @patch
 def compare(self:Study,
-    other:Study=None, # None: the random start of the same study, and its rivals
+    other:Study=None, # or its folder; None: the random start of the same study, and its rivals
     split:str='dev', # rows: 'dev', or 'test' where test rows with labels were given to both
 ) -> Comparison: # a row for each task and what it is compared with
     "Test against another study, or what pre-training adds."
     if other is None: return beside(self.lines, self.rivals, self.out, split)
+    if not isinstance(other, Study): other = Study(named_path('other', other))
     trained = [[r for r in s.lines if not is_random(r)] or s.lines for s in (self,other)]
     names = (self.out.name,other.out.name) if self.out.name!=other.out.name else ('the first','the second')
     return _compare(*trained, names, (self.out,other.out), split)

@@ -74,7 +74,8 @@ class RunText:
     def sentences(self) -> list: # of lists of words, in small letters
         "Rows of the text."
         info,tok = read_run_info(self.folder),load_tokenizer(self.folder/'tokenizer')
-        rows,_ = run_rows(info, stored_recipe(info), tok)
+        try: rows,_ = run_rows(info, stored_recipe(info), tok)
+        except ValueError as e: raise ValueError(re.split(': (?:pass|load) ', str(e))[0]) from None # that advice is for `open_run`
         n = min(len(rows), max(1, n_tokens*len(rows)//len(rows.ids)))
         ids = [rows[i][0].tolist() for i in np.linspace(0, len(rows)-1, n).astype(int)]
         return [*map(text_words, tok.batch_decode(ids, skip_special_tokens=True))]
