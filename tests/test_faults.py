@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from electra_nb import diagnose, export, finetune, open_run, predict, pretrain, report, score, Study
 from electra_nb.core.files import WriteError
+from electra_nb.core.tiny import tiny_text
 from electra_nb.glue.tables import read_table
 from electra_nb.lab.study.folder import append_line, read_ledger
 from electra_nb.training.device import undisturbed
@@ -400,6 +401,23 @@ def test_files_of_another_run(runs):
     rc,said = runs('swapped', cache='cache_whole')
     assert rc==0 and 'tokenizer is written again' in said, said
     same(runs, 'swapped')
+
+def test_opened_with_weights_of_another_run(tmp_path, capsys):
+    "A checkpoint of another run with the same shape, or under another step's number, is opened and named."
+    docs = [f'{part} {i}' for i in range(20) for part in tiny_text.split('\n\n')]
+    usual = dict(corpus=docs, steps=4, eval_every=2, log_every=2, max_len=32, device='cpu', probe=False, cache=tmp_path/'cache')
+    for seed in (0,1): pretrain(**usual, seed=seed, out=tmp_path/str(seed))
+    def said():
+        capsys.readouterr()
+        open_run(tmp_path/'0', cache=tmp_path/'cache', device='cpu')
+        return capsys.readouterr().out
+    assert 'another run' not in said()
+    newest = tmp_path/'0'/'checkpoints'/'step_4'
+    newest.rename(newest.with_name('step_5'))
+    assert 'step_5 was saved by another run' in said()
+    shutil.rmtree(newest.with_name('step_5'))
+    shutil.copytree(tmp_path/'1'/'checkpoints'/'step_4', newest)
+    assert 'step_4 was saved by another run' in said()
 
 @pytest.mark.parametrize('wrong', [dict(batch=[]),dict(loss=10**400),dict(step=True),dict(of='x')])
 def test_values_in_a_log(runs, wrong):

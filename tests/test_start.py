@@ -516,6 +516,20 @@ def test_rate(bert, tmp_path, capsys):
     options = dict(lr=1e-4)
     assert not any('learning rate' in s for s in said_by(lambda: Start(bert).options('tiny', options, options)))
 
+def test_rate_in_a_diagnosis(bert, tmp_path, monkeypatch):
+    "Whether a rate is far from the usual one is told by that of a run with such weights."
+    from electra_nb.lab.reports import rules
+    pretrain(**usual, start=bert, out=tmp_path/'run')
+    path = tmp_path/'run'/'recipe.json'
+    info = json.loads(path.read_text())
+    monkeypatch.setattr(rules, '_knows_nothing', lambda run, v: True)
+    def found(lr, **own):
+        info['recipe'] |= dict(lr=lr, hidden_size=768, embedding_size=768, intermediate_size=768, n_heads=12, **own)
+        path.write_text(json.dumps(info))
+        run = RunFolder(tmp_path/'run')
+        return rules._far_above(run, {}) or rules._far_below(run, {})
+    assert found(5e-5) is None and '40 times that of a run with these weights' in found(2e-3) and 'a 50th of that of a run' in found(1e-6)
+
 def test_initial_values_of_modern(tmp_path):
     "A family with initial values of its own refuses others, with and without a start."
     start = Start(tiny_folder('modern', tmp_path/'modern'))

@@ -159,3 +159,23 @@ def test_capitals_that_are_lost(tmp_path, capsys):
         if config: (tmp_path/'tokenizer_config.json').write_text(config)
         assert encoder_tokenizer(tmp_path).tokenize('The')==[piece]
         assert capsys.readouterr().out.count('pieces have capitals and can never occur')==says
+
+def test_splits_that_are_left_out(capsys):
+    "Of a `DatasetDict` the training split is read, and the others are named."
+    from datasets import Dataset, DatasetDict
+    rows = Dataset.from_dict(dict(text=['a boat','a fish']))
+    assert list(get_corpus(DatasetDict(train=rows, test=rows, dev=rows)))==['a boat','a fish']
+    assert "'train' is read, and 'test', 'dev' left out" in capsys.readouterr().out
+    get_corpus(DatasetDict(train=rows))
+    assert 'left out' not in capsys.readouterr().out
+
+@pytest.mark.skipif(not Path('/dev/full').exists(), reason='a device that is always full')
+def test_no_room_for_a_generator(monkeypatch):
+    "A full disk under the temporary files is said in words."
+    monkeypatch.setattr('tempfile.TemporaryFile', lambda *a, **kw: open('/dev/full', 'w', encoding='utf-8'))
+    with pytest.raises(OSError, match='TMPDIR names another place.*could not be written: the disk is full'): get_corpus(d for d in ['a boat','a fish'])
+
+def test_advice_on_a_vocabulary_fits_a_start():
+    "A run with `start=` cannot train a vocabulary, so the advice to train one says so."
+    tok = wordpiece(['a boat and a fish '*20], vocab_size=100, min_frequency=1)
+    with pytest.raises(ValueError, match=r'Train a vocabulary \(tokenizer=None, without start=\)'): preparing.get_tokenizer(tok, ['漢字 仮名']*20)

@@ -11,7 +11,7 @@ __all__ = ['bert_uncased', 'corpora', 'readers', 'Corpus', 'file_corpus', 'check
 import glob, json, os, re, tempfile, xxhash
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from ..core.files import hash_texts, remembered_hash
+from ..core.files import explain_oserror, hash_texts, remembered_hash
 from ..core.messages import logger
 from .docstrings import builtin_docs
 from .lines import Continued, max_chars
@@ -82,7 +82,9 @@ def checked_strings(
 def _spool(docs):
     "Write documents to a temporary file and return a function that reads them."
     f = tempfile.TemporaryFile('w+', encoding='utf-8')
-    for d in checked_strings(docs): f.write(json.dumps(d)+'\n')
+    with explain_oserror(f'{tempfile.gettempdir()}/ (TMPDIR names another place)'):
+        for d in checked_strings(docs): f.write(json.dumps(d)+'\n')
+        f.flush()
     def read():
         pos = 0
         while True:
@@ -142,6 +144,7 @@ def _one_split(ds):
     if not isinstance(ds, dict): return ds
     if len(ds)>1 and 'train' not in ds:
         raise ValueError(f"this DatasetDict has no split 'train', but {', '.join(ds)}: pass one of them, such as ds[{next(iter(ds))!r}]")
+    if len(ds)>1: logger.info(f"this DatasetDict has several splits: 'train' is read, and {', '.join(repr(k) for k in ds if k!='train')} left out")
     return ds['train'] if 'train' in ds else next(iter(ds.values()))
 
 # %% ../../nbs/book/11_corpus.ipynb #1d90a69e

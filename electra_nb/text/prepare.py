@@ -61,7 +61,7 @@ def coverage_report(
 
 # %% ../../nbs/book/15_prepare.ipynb #edf75b87
 _misfits = { # figure of `coverage_report` -> most that is harmless, what to say of more # chkstyle: ignore
-    'unk_share':(.02,'{:.0%} of the tokens are [UNK]: this vocabulary is not for this text. Train one (tokenizer=None) or choose another.'),
+    'unk_share':(.02,'{:.0%} of the tokens are [UNK]: this vocabulary is not for this text. Train one (tokenizer=None, without start=) or choose another.'),
     'never_used':(.005,'{:.0%} of the pieces have capitals and can never occur, as the text is lower-cased: if they matter, read the vocab.txt '
         'with lower=False, or write {{"do_lower_case": false}} into a tokenizer_config.json beside it; else take another vocabulary.'),
     'accents_lost':(.005,'{:.1%} of the letters lose their accent or vowel sign. For a language in which these matter, pass strip_accents=False.'),
@@ -92,7 +92,7 @@ def get_tokenizer(
         if spread['tokens']: report = spread
     if report['unk_share']>.99:
         raise ValueError(f"{report['unk_share']:.0%} of the tokens are [UNK], so there is nothing to learn: the vocabulary is not "
-            f"for this text, or its words have more than {max_word} letters. Train a vocabulary (tokenizer=None), choose another, or "
+            f"for this text, or its words have more than {max_word} letters. Train a vocabulary (tokenizer=None, without start=), choose another, or "
             "put blanks between words")
     for w in warn_misfit(report): warnings.warn(w, stacklevel=2)
     return tok

@@ -12,6 +12,7 @@ import math, numpy as np
 from collections import namedtuple
 from .run_folder import RunFolder
 from ...recipe import recipes
+from ..start.weights import start_rate
 from ...training.checkpoints import checkpoint_steps
 from ...training.nonfinite import describe_bad_batch
 from pathlib import Path
@@ -39,7 +40,7 @@ def rule(
 @rule('loss not finite', 'lower lr, or a longer warmup; look at the text of that batch')
 def _not_finite(run, v): return describe_bad_batch(run.path)
 
-@rule('vocabulary and ids disagree', 'pass the tokenizer that belongs to the text, or tokenizer=None to train one')
+@rule('vocabulary and ids disagree', 'pass the tokenizer that belongs to the text, or train one (tokenizer=None, without start=)')
 def _misfit(run, v):
     framed,unknown = run.data.get('framed', 1),run.data.get('unk', 0)
     if framed<1: return f"{1-framed:.0%} of the rows don't begin with [CLS] and end with [SEP]"
@@ -55,7 +56,7 @@ def _other_ids(run, v):
         "for all tokens: the batches have ids of another vocabulary")
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #2f784fd3
-@rule('characters instead of words', 'train the tokenizer on words (tokenizer=None), or raise vocab_size')
+@rule('characters instead of words', 'train the tokenizer on words (tokenizer=None, without start=), or raise vocab_size')
 def _letters(run, v):
     single = run.data.get('single_letters', 0)
     if single>.5: return f"{single:.0%} of the pieces that are words or parts of words are single letters"
@@ -357,22 +358,24 @@ def _worse_than_uniform(run, v):
 def _knows_nothing(run, v): return run.train and is_settled(run) and (only_frequencies(v) or only_share(v))
 
 def _idle_rates(run, v):
-    "Rates, where nothing is learned: name, value, how many times that of the recipe."
+    "Rates, where nothing is learned: name, value, how many times the usual one, whose that is."
     if not _knows_nothing(run, v): return
+    usual,whose = recipes[run.size].optim.lr,f'the recipe {run.size!r}'
+    if run.info.get('start'): usual,whose = start_rate(usual, run.settings['hidden_size']),'a run with these weights'
     for name in ('lr','generator_lr'):
         lr = run.settings.get(name)
-        if lr: yield name,lr,lr/recipes[run.size].optim.lr
+        if lr: yield name,lr,lr/usual,whose
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #6c4fdf2b
 @rule(_high, _lower)
 def _far_above(run, v):
-    for name,lr,times in _idle_rates(run, v):
-        if times>4: return f"{name}={lr:g} is {times:.0f} times that of the recipe {run.size!r}, and nothing is learned; {_norms(run)}"
+    for name,lr,times,whose in _idle_rates(run, v):
+        if times>4: return f"{name}={lr:g} is {times:.0f} times that of {whose}, and nothing is learned; {_norms(run)}"
 
-@rule('learning rate too low', "the recipe's own lr")
+@rule('learning rate too low', "the usual one: leave lr and generator_lr out")
 def _far_below(run, v):
-    for name,lr,times in _idle_rates(run, v):
-        if times<1/20: return f"{name}={lr:g} is a {1/times:.0f}th of that of the recipe {run.size!r}, and nothing is learned"
+    for name,lr,times,whose in _idle_rates(run, v):
+        if times<1/20: return f"{name}={lr:g} is a {1/times:.0f}th of that of {whose}, and nothing is learned"
 
 # %% ../../../nbs/lab/reports/02_rules.ipynb #aeb2d466
 @rule('a setting is far from the recipe', "the recipe's own value")
