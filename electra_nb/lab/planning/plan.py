@@ -37,7 +37,7 @@ class InWords:
         lines = ['| | |','|---|---|',*(f'| {name} | {value} |' for name,value in self.table.items())]
         return '\n'.join(lines)+''.join(f'\n\n*{n}*' for n in self.notes)
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunEstimate(InWords):
     "What a run takes; prints as a table."
     steps:int # updates
