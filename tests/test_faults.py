@@ -397,6 +397,18 @@ def test_files_of_another_run(runs):
     assert rc==0 and 'tokenizer is written again' in said, said
     same(runs, 'swapped')
 
+def test_checkpoints_of_equal_shape(tmp_path, capsys):
+    "That a checkpoint was saved by another run of the same shape is said."
+    cache = str(tmp_path/'cache')
+    for name,lr in dict(a=1e-3, b=2e-3).items():
+        pretrain(corpus=text.split('\n\n'), out=str(tmp_path/name), cache=cache, lr=lr, steps=2, bs=4, max_len=32, vocab_size=200, valid=.1, probe=False, device='cpu')
+    open_run(tmp_path/'a', cache=cache)
+    assert 'another run' not in capsys.readouterr().out
+    shutil.rmtree(tmp_path/'a'/'checkpoints')
+    shutil.copytree(tmp_path/'b'/'checkpoints', tmp_path/'a'/'checkpoints')
+    open_run(tmp_path/'a', cache=cache)
+    assert 'step_2 was saved by another run' in capsys.readouterr().out
+
 @pytest.mark.parametrize('wrong', [dict(batch=[]),dict(loss=10**400),dict(step=True),dict(of='x')])
 def test_values_in_a_log(runs, wrong):
     "Lines of a log with values that cannot be there count as torn."

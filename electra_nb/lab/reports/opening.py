@@ -7,6 +7,7 @@ __all__ = ['run_rows', 'newest_weights', 'open_run']
 
 # %% ../../../nbs/lab/reports/10_opening.ipynb #70ef76e9
 from ...core.files import named_path, verify_folder
+from ...core.messages import logger
 from ...core.settings import change
 from .run_folder import newest_folder, read_run_info
 from ..stream.stream import open_stream
@@ -18,7 +19,7 @@ from ...text.tokenizer import load_tokenizer, tokenizer_fingerprint
 from ...training.checkpoints import checkpoint_state, load_checkpoint, newest_checkpoint
 from ...training.device import pick_device
 from ...training.log import fill_recorder, read_log
-from ...training.loop import pretrain_learner
+from ...training.loop import pretrain_learner, run_fingerprint
 from fastai.basics import Learner
 from pathlib import Path
 
@@ -43,7 +44,8 @@ def run_rows(
     if found.fingerprint==info['corpus_fingerprint']: return build_examples(found, tok, recipe.packing, cache)
     if corpus is None: raise ValueError("the built-in text is made of the libraries that are installed, and those are others than on the "
         f"machine of the run: {_alone}")
-    raise ValueError(f"corpus={str(corpus)[:60]!r} is another text than that of the run ({info['corpus']}): pass the same, unchanged")
+    raise ValueError(f"corpus={str(corpus)[:60]!r} is another text than that of the run ({info['corpus']}): pass the same, unchanged, and as it was read: "
+        "get_corpus(…, text_column=…), drop_duplicates(get_corpus(…), 'drop')")
 
 # %% ../../../nbs/lab/reports/10_opening.ipynb #2a692b79
 def newest_weights(
@@ -61,7 +63,7 @@ def newest_weights(
 # %% ../../../nbs/lab/reports/10_opening.ipynb #d35e6940
 def open_run(
     run:str=None, # run folder; None: the newest one in runs/
-    corpus=None, # text of the run, as in `pretrain`; None: its rows are still in the cache
+    corpus=None, # text of the run, as in `pretrain`, or by `get_corpus` with the options of then; None: its rows are still in the cache
     cache:str=None, # folder of prepared data; None: as in `pretrain`
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
 ) -> Learner: # ready for `show_results`, `recorder.plot_loss`, `validate`, `fit`, …
@@ -74,10 +76,12 @@ def open_run(
     if device=='cpu': recipe = change(recipe, precision='auto')
     rows = run_rows(info, recipe, tok, corpus, cache)
     weights = newest_weights(folder, recipe.objective)
-    state = {} if weights==folder else checkpoint_state(weights)
+    state,stored = {} if weights==folder else checkpoint_state(weights),stored_recipe(info)
     towers = recipe.objective.build(recipe.model, len(tok), tok.pad_token_id)
     learn = pretrain_learner(*rows, tok, recipe.objective, towers, recipe.train, recipe.optim, device)
     load_checkpoint(weights, learn.model)
+    if state and state.get('run')!=run_fingerprint(learn, stored.train, stored.optim):
+        logger.warning(f"{weights} was saved by another run, or by another version of this package, than {folder}/recipe.json says")
     log = read_log(folder/'log.jsonl')
     learn.steps.done = state.get('n_updates') or max((l['step'] for l in log), default=0)
     learn.steps.batches = state.get('n_batches') or learn.steps.done*recipe.train.accumulate
