@@ -102,8 +102,9 @@ def _known(source, text_column, whole_files):
     "Name, function that gives the parts, and tokenizer of the published recipe."
     source,tokenizer = corpora.get(source, (source,None)) if isinstance(source, str) else (source,None)
     if isgeneratorfunction(source):
-        name,given = generator_name(source),[getattr(source, k, '') for k in ('args','keywords')] # of `functools.partial`
-        return name,lambda: [Corpus(name, lambda: checked_strings(source()), f'{name}{given if any(given) else ""}')],None
+        name,given = generator_name(source),[*getattr(source, 'args', ()),*getattr(source, 'keywords', {}).values()] # of `functools.partial`
+        mark = ' '.join([name,*(str(v) for v in given if isinstance(v, (str,int,float,Path)))])
+        return name,lambda: [Corpus(name, lambda: checked_strings(source()), mark)],None
     if is_table(source) and type(source).__name__=='IterableDataset': return 'dataset',lambda: dataset_parts(source, text_column),None
     if not isinstance(source, (str,os.PathLike)):
         raise ValueError(f"a {type(source).__name__} cannot be streamed: it takes files, an address such as s3://…, a data set of the hub, "
