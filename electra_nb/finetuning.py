@@ -34,6 +34,7 @@ from .text.tokenizer import tokenizer_fingerprint
 from .training.device import pick_device, bf16_hint, undisturbed
 from .training.folder import folder_name
 from .training.optim import OptimConfig
+from inspect import signature
 from pathlib import Path
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 from types import SimpleNamespace
@@ -181,6 +182,7 @@ def finetune(
     _check_glue(tasks, glue_dir=glue_dir, mnli_first=mnli_first, submission=submission)
     check_trackers(log_with)
     if rivals not in (None,True,False): raise ValueError(f"rivals={rivals!r} must be True or False, or None for the built-in tasks alone")
+    check_settings(options, kinds, signature(finetune).parameters)
     source,only_shape = find_model(model)
     electra,tok = load_encoder(source),encoder_tokenizer(source, tokenizer)
     options = {k:v for k,v in options.items() if v is not None}

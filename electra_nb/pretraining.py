@@ -13,9 +13,10 @@ from collections import namedtuple
 from contextlib import suppress
 from .core.files import atomic_file, atomic_folder, folder_lock, named_path, read_json, verify_folder
 from .core.messages import interrupt_message, logger, told_interrupt
+from .core.settings import check_names, other_names
 from .model.hf import save_tower
 from .model.lexical import lexical_start
-from .recipe import Recipe, list_options, make_recipe, recipe_from_file
+from .recipe import Recipe, all_defaults, list_options, make_recipe, recipe_from_file
 from .text.corpus import Corpus, get_corpus
 from .text.prepare import check_vocab_options, prepare
 from .text.tokenizer import special_ids
@@ -26,6 +27,8 @@ from .training.loop import describe_model, engines, pretrain_learner, train, wat
 from fastai.callback.core import Callback
 from fastai.learner import Learner
 from functools import partial
+from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from textwrap import shorten
 
@@ -58,7 +61,7 @@ def read_recipe(
     if hours and steps:
         raise ValueError(f"hours={hours} and steps={steps}: a run ends at a deadline or after a number of steps; pass one of them")
     given = options
-    if str(size).endswith('.json'): size,options = recipe_from_file(size, options)
+    if str(size).endswith('.json'): size,options = recipe_from_file(size, options, start)
     if start: options = start.options(size, options, given)
     return size,make_recipe(size, **options)
 
@@ -258,6 +261,7 @@ def pretrain(
     "Pre-train a text encoder, by replaced-token detection or another objective."
     began,engine,cbs = time.perf_counter(),engines[-1],cbs or []
     check_arguments(max_hours, cache, resume, cbs, whole_files=whole_files, dry_run=dry_run, as_encoder=as_encoder, stream=stream)
+    check_names(options, [*signature(pretrain).parameters,*all_defaults()], other_names('pretrain'))
     if start is not None or add_words is not None or as_encoder: start = addition('start')(start, out, as_encoder, add_words)
     size,recipe = read_recipe(size, options, start)
     engine.join(recipe, dry_run)
@@ -292,3 +296,5 @@ def pretrain(
             run = run._replace(done=open_folder(run))
             stopped = train_run(run, watching, cbs, max_hours, began)
             return end_run(run, stopped, watching)
+
+if __name__=='__main__' and __spec__: import_module('electra_nb.commands').pretrain() # python -m

@@ -14,6 +14,7 @@ from .model.families import family_named
 from .model.towers import ModelConfig, tower_configs, sizes
 from .objectives.rtd import RTD
 from .objectives.table import get_objective, objectives
+from .core.messages import logger
 from .core.settings import change, check_names, leaves, option_docs, other_names, settings, with_options, with_values
 from .text.packing import ExamplesConfig
 from .text.tokenizer import VocabConfig
@@ -113,7 +114,8 @@ def corpus_hint(
 ) -> str: # to be put behind a message; empty: it is no name of a file, and no text
     "How text is passed that was given as a size."
     if isinstance(size, str) and not (any(c in size for c in './ ') or os.path.exists(size)): return ''
-    return f"; text is passed as corpus={repr(str(size))[:80] if isinstance(size, (str,Path)) else ''}"
+    if not isinstance(size, (str,Path)): return '; text is passed as corpus='
+    return f"; text is passed as corpus={str(size)!r:.80}, weights or a run to begin with as start="
 
 # %% ../nbs/book/39_recipe.ipynb #5c5c5672
 def make_recipe(
@@ -157,13 +159,17 @@ def settings_for(
 def recipe_from_file(
     path:str, # recipe.json of a run
     options:dict, # settings to change
+    start=True, # weights that the call begins with; None: random ones
 ) -> tuple: # size, settings by name
     "Read the size and settings of an earlier run."
-    if not Path(path).is_file(): raise FileNotFoundError(f"{path}: there is no such recipe.json{corpus_hint(path)}")
-    try: info = json.loads(Path(path).read_text())
+    path = Path(path).expanduser()
+    if not path.is_file(): raise FileNotFoundError(f"{path}: there is no such recipe.json{corpus_hint(path)}")
+    try: info = json.loads(path.read_text())
     except ValueError as e: raise ValueError(f"{path}: not a JSON file ({e}){corpus_hint(path)}") from None
     known = isinstance(info, dict) and info.get('size') in recipes and isinstance(info.get('recipe'), dict)
     if not known: raise ValueError(f"{path} is no recipe.json of a run{corpus_hint(path)}")
+    if (begins := info.get('start')) and not start:
+        logger.info(f"{path}: that run began with start={begins.get('name')!r}; without start= this one begins with random weights")
     there = info['recipe']
     given = {k:v for k,v in options.items() if v is not None}
     if 'steps' in given: there = {**there, 'hours':None}

@@ -1,5 +1,6 @@
 "Awkward files of users: each is read as meant, or refused or announced in words that say what is wrong and what to pass."
 import fcntl, json, warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np, pandas as pd, pytest
@@ -12,6 +13,8 @@ from electra_nb.text.corpus import Corpus, get_corpus
 from electra_nb.text.prepare import get_tokenizer
 from electra_nb.text.tokenizer import VocabConfig, bert_tokenizer, special_tokens
 from electra_nb.lab.scoring.texts import read_texts
+from electra_nb.lab.stream.parts import parts_of
+from electra_nb.pretraining import read_recipe
 from electra_nb.recipe import make_recipe, recipe_from_file
 
 texts = [f'{who} sold {what} at the quay on day {i}' for i,(who,what) in enumerate([('Olga','herring'),('Piet','rope'),('the clerk','salt'),('a sailor','tar')]*9)]
@@ -524,6 +527,33 @@ corpora = {
 @pytest.mark.parametrize('name', corpora)
 def test_corpus(name, tmp_path): assert list(get_corpus(write(tmp_path/name, corpora[name])))==docs
 
+def told(path, mark=''): yield from (d+mark for d in docs)
+
+def test_generator_functions():
+    "A generator function with its arguments is a corpus, read now or streamed; without them it is refused in words."
+    corpus = get_corpus(partial(told, 'a.db', mark='!'))
+    assert corpus.name=='told' and list(corpus)==[f'{d}!' for d in docs]
+    (name,(a,),_),(_,(b,),_) = (parts_of(partial(told, path)) for path in ('a.db','b.db'))
+    assert name=='told' and list(a)==docs and a.fingerprint!=b.fingerprint
+    for find in (get_corpus,parts_of):
+        with pytest.raises(ValueError, match="'told' is called without arguments .*'path'.: pass functools.partial"): find(told)
+
+def test_odd_sources(tmp_path, monkeypatch, capsys):
+    "Labelled rows, columns under one heading, and a folder with the name of a known text are not guessed at in silence."
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match='a list of strings alone, several names one string with commas'): get_corpus([(d*20,1) for d in docs])
+    with pytest.raises(ValueError, match="'text' heads 2 columns: pass one of them"): get_corpus(pd.DataFrame([docs[:2]], columns=pd.MultiIndex.from_product([['text'],['a','b']])))
+    Path('builtin').mkdir()
+    monkeypatch.setattr('electra_nb.text.corpus.builtin_docs', lambda: docs)
+    assert list(get_corpus('builtin'))==docs and "'./builtin'" in heard(capsys)
+
+def test_recipe_of_a_start(tmp_path, monkeypatch, capsys):
+    "That a recipe of a run with weights begins with random ones is said, and ~ in its path is understood."
+    monkeypatch.setenv('HOME', str(tmp_path))
+    info = dict(size='tiny', recipe=make_recipe('tiny').flat(), start=dict(name='bert', weights='x'))
+    write(tmp_path/'recipe.json', json.dumps(info))
+    assert read_recipe('~/recipe.json', {})[0]=='tiny' and "began with start='bert'; without start=" in heard(capsys)
+
 def test_leftovers(tmp_path, capsys):
     "What other programs leave beside a text is passed over, and counted."
     write(tmp_path/'a.txt', '\n\n'.join(docs))
@@ -729,6 +759,19 @@ def test_settings_beside(tmp_path):
     write(tmp_path/'tokenizer_config.json', '{"do_lower_case": false}')
     assert 'do_lower_case=False' in said_of(path, VocabConfig(), ['fish and']*20)
     assert said_of(path, VocabConfig(lower=False), ['fish and']*20)==''
+    for settings,says in {'{"do_lower_case": true, "strip_accents": false}':'strip_accents=False', '{"tokenize_chinese_chars": false}':'tokenize_chinese_chars=False',
+            '{"added_tokens_decoder": {"7": {"content": "[NAME]"}, "0": {"content": "[PAD]"}}}':"1 added token, such as '[NAME]'", '[1]':'', '{"strip_accents": null}':''}.items():
+        write(tmp_path/'tokenizer_config.json', settings)
+        found = said_of(path, VocabConfig(), ['fish and']*20)
+        assert says in found and bool(says)==bool(found), (settings,found)
+    write(tmp_path/'added_tokens.json', '{"[DATE]": 7, "[NAME]": 8}')
+    assert "2 added tokens, such as '[DATE]'; pass the folder" in said_of(path, VocabConfig(), ['fish and']*20)
+
+def test_one_token_for_two():
+    "A tokenizer whose [MASK] is another of the five tokens is refused."
+    tok = bert_tokenizer({t:i for i,t in enumerate((*special_tokens,'fish'))})
+    tok.mask_token = tok.unk_token
+    with pytest.raises(ValueError, match="is the .MASK. and the .UNK. of this tokenizer"): get_tokenizer(tok, ['fish']*20)
 
 cases = Path(__file__).parent.parent.parent/'shared'/'data'/'cases'
 per_kind = {'classify':48, 'tag':24, 'answer':24}

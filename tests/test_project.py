@@ -1,6 +1,7 @@
 "The project itself: README, notebooks, undefined names."
 import ast, io, json, re, shutil, subprocess, sys, tarfile, zipfile
 from importlib.metadata import version
+from inspect import signature
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -9,6 +10,7 @@ from packaging.requirements import Requirement
 from pyflakes.api import check
 from pyflakes.reporter import Reporter
 
+from electra_nb import finetune, pretrain
 from electra_nb.commands import stored_help
 from electra_nb.core.settings import other_names
 
@@ -70,6 +72,20 @@ def test_other_names(function):
     assert {*flags[function].split(),*flags['both'].split()}<={*table}|known
     options = {'gpus':{'cuda'}, 'push_to_hub':{'public'}}
     for name,here in table.items(): assert {*re.findall(r"\b(\w+)=", here)}<=known|options.get(name, set()), (name,here)
+
+usual_names = dict(num_epochs='steps', total_steps='steps', block_size='max_len', heads='n_heads', run_name='out', checkpoint_every='save_every', use_cpu='device',
+    gen_size='generator_size', disc_lr='lr', tie_weights='tie', add_tokens='add_words', text='corpus')
+
+def test_names_of_arguments():
+    "A slip in the name of any argument is answered with that name, and a usual name of other programs never with an unrelated sentence."
+    for f in (pretrain,finetune):
+        for name in (n for n in signature(f).parameters if len(n)>4 and n!='options'):
+            with pytest.raises(ValueError, match=f"did you mean '{name}'"): f(**{name+name[-1]:1})
+    for name,here in usual_names.items():
+        with pytest.raises(ValueError, match=f"unknown option '{name}': did you mean '{here}'"): pretrain(**{name:1})
+    for name in ('project','updates_per_second','push'):
+        with pytest.raises(ValueError, match=f"unknown option '{name}'") as e: pretrain(**{name:1})
+        assert 'GPU' not in str(e.value)
 
 def clone(folder):
     "A repository with the files of the project, as they are now."

@@ -7,7 +7,7 @@ __all__ = ['logger', 'printable', 'narrow', 'say_once', 'told_interrupt', 'inter
            'rounded']
 
 # %% ../../nbs/book/03_messages.ipynb #df7e1940
-import logging, math, os, re, shlex, shutil, sys, textwrap
+import logging, math, os, re, shlex, shutil, sys, textwrap, warnings
 from collections.abc import Callable
 from contextlib import contextmanager
 from fastcore.imports import IN_NOTEBOOK
@@ -40,7 +40,11 @@ class _Lines(logging.Handler):
         except (OSError,ValueError,AttributeError): pass # full, closed, or none
 
 logger = logging.getLogger('electra_nb')
-if logger.level==logging.NOTSET: logger.setLevel((os.environ.get('ELECTRA_NB_VERBOSITY') or 'info').upper())
+if logger.level==logging.NOTSET:
+    _asked = os.environ.get('ELECTRA_NB_VERBOSITY') or 'info'
+    _level = logging.getLevelNamesMapping().get(_asked.upper())
+    if not _level: warnings.warn(f"ELECTRA_NB_VERBOSITY={_asked!r} is no level, such as 'info', 'warning' or 'error': 'info' is taken")
+    logger.setLevel(_level or logging.INFO)
 if not logger.handlers: logger.addHandler(_Lines())
 logger.propagate = False
 

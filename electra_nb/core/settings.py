@@ -123,18 +123,21 @@ def check_names(
     "Refuse an option that does not exist, with the name that was probably meant."
     for k in options:
         if k in known: continue
-        near = next(iter(difflib.get_close_matches(k, [*known,*elsewhere], 1, cutoff=.7)), None)
+        own,other = difflib.get_close_matches(k, known, 1, cutoff=.7),difflib.get_close_matches(k, elsewhere, 1, cutoff=.8)
+        near = next(iter(difflib.get_close_matches(k, own+other, 1, cutoff=.7)), None)
         here = elsewhere.get(near, near)
         hint = '; help() in Python and --help in a shell show all options' if here is None else f': did you mean {here!r}?'
         if here and ' ' in here: hint = f': {here}'
         raise ValueError(f'unknown option {k!r}{hint}')
 
 # %% ../../nbs/book/04_settings.ipynb #962b58ed
-_both = {'learning_rate':'lr', 'weight_decay weight_decay_rate':'wd', 'max_grad_norm gradient_clip_val':'clip', # chkstyle: ignore (a table)
+_both = {'learning_rate':'lr', 'weight_decay weight_decay_rate':'wd', 'max_grad_norm gradient_clip_val grad_clip':'clip', # chkstyle: ignore (a table)
     'adam_epsilon':'eps',
     'adam_beta1':'beta1', 'adam_beta2':'beta2', 'warmup_steps num_warmup_steps warmup_ratio warmup_proportion':'warmup', 'hidden_dropout_prob':'dropout',
-    'batch_size train_batch_size per_device_train_batch_size':'bs', 'max_seq_length seq_len':'max_len', 'fp16 bf16':'precision',
-    'output_dir model_dir':'out', 'vocab vocab_file tokeniser':'tokenizer',
+    'batch_size train_batch_size per_device_train_batch_size':'bs',
+    'max_seq_length seq_len max_length block_size sequence_length':'max_len', 'fp16 bf16 mixed_precision amp dtype':'precision',
+    'output_dir model_dir save_dir checkpoint_dir run_name':'out',
+    'random_seed':'seed', 'use_cpu no_cuda use_cuda cpu cuda gpu':'device', 'vocab vocab_file tokeniser':'tokenizer',
     'optim':'optimizer', 'scheduler lr_scheduler lr_scheduler_type':'schedule',
     'trainer':'the loop is that of fastai',
     'gradient_checkpointing':'activations are kept for the backward pass; a smaller bs needs less memory',
@@ -143,12 +146,15 @@ _both = {'learning_rate':'lr', 'weight_decay weight_decay_rate':'wd', 'max_grad_
     'report_to':'log_with', 'wandb':"write log_with='wandb'", 'eval_batch_size per_device_eval_batch_size':'bs',
     'use_tpu num_tpu_cores tpu_name tpu_zone tpu_job_name gcp_project':"device='cuda' is a GPU, 'cpu' none; there is no TPU",
     'gpus':"one GPU is chosen with device='cuda:1'; torchrun starts pretrain on several"}
-_pretrain = {'max_steps num_train_steps epochs num_train_epochs':'steps', 'gradient_accumulation_steps':'accumulate', # chkstyle: ignore (a table)
+_pretrain = {'max_steps num_train_steps num_training_steps total_steps epochs num_train_epochs num_epochs n_epochs epoch iterations':'steps', # chkstyle: ignore (a table)
+    'gradient_accumulation_steps':'accumulate',
     'eval_steps':'eval_every',
-    'logging_steps':'log_every', 'max_eval_steps':'eval_batches', 'save_steps':'save_every', 'save_total_limit':'keep',
-    'mlm_probability':'mask_prob', 'do_lower_case':'lower', 'num_hidden_layers':'n_layers', 'num_attention_heads':'n_heads',
-    'generator_hidden_size':'generator_size', 'untied_generator':'tie', 'electra_objective two_tower_generator':'objective',
-    'torch_compile':'compile', 'resume_from_checkpoint':'resume', 'data_dir dataset train_file':'corpus',
+    'logging_steps':'log_every', 'max_eval_steps':'eval_batches', 'save_steps checkpoint_every':'save_every', 'save_total_limit':'keep',
+    'mlm_probability masking_probability mask_rate':'mask_prob', 'do_lower_case':'lower', 'num_hidden_layers':'n_layers', 'num_attention_heads heads':'n_heads',
+    'generator_hidden_size gen_size':'generator_size', 'untied_generator tie_weights':'tie', 'disc_lr':'lr', 'electra_objective two_tower_generator':'objective',
+    'torch_compile':'compile', 'resume_from_checkpoint':'resume',
+    'data_dir dataset dataset_name data train_file train_data text texts file files path':'corpus',
+    'add_tokens new_tokens new_words':'add_words',
     'mlm':"write objective='mlm'", 'electric_objective':"write objective='electric'",
     'uniform_generator':"write objective='electra_uniform'", 'untied_generator_embeddings':'tie',
     'model_size':'size', 'model_name':'out', 'num_eval_steps':'eval_batches', 'save_checkpoints_steps':'save_every', 'keep_checkpoint_max':'keep', 'lr_decay_power':'lr_power',
@@ -157,8 +163,8 @@ _pretrain = {'max_steps num_train_steps epochs num_train_epochs':'steps', 'gradi
     'results_txt results_pkl':'figures are in log.jsonl, in the folder out=',
     'vocab_kind tokenizer_type':'tokenizer',
     'label_smoothing label_smoothing_factor':'losses are plain cross-entropies; finetune has label_smoothing',
-    'streaming':'stream', 'minutes max_minutes':'hours= ends a run at a deadline: pass hours=0.5 for thirty minutes',
-    'model_name_or_path init_checkpoint init_from checkpoint pretrained':'start'}
+    'streaming':'stream', 'minutes max_minutes max_time time deadline':'hours= ends a run at a deadline: pass hours=0.5 for thirty minutes',
+    'model_name_or_path init_checkpoint init_from checkpoint pretrained pretrained_model from_pretrained model':'start'}
 _finetune = {'num_train_epochs max_steps':'epochs', 'group_by_length':'batches', 'layerwise_lr_decay':'layer_decay', 'num_trials':'runs',
     'task_names':'tasks', 'label_smoothing_factor':'label_smoothing', 'data_dir':'glue_dir', 'double_unordered':'swap_pairs', 'n_best_size':'n_best',
     'model_name_or_path init_checkpoint init_from start checkpoint pretrained':'model', 'max_query_length':'max_question',

@@ -81,10 +81,11 @@ def setting_names(part) -> list: return [f.name for f in fields(part) if f.name!
 def check_settings(
     options:dict, # settings by name
     at_hand, # keys of `kinds`: the kinds of the tasks
+    known=(), # names of other arguments, one of which may be meant
 ) -> None:
     "Refuse settings that do not exist, or that only other kinds have."
     having = {key:setting_names(kind.settings) for key,kind in kinds.items()}
-    check_names(options, [*setting_names(FinetuneConfig),*(n for names in having.values() for n in names)], other_names('finetune'))
+    check_names(options, [*setting_names(FinetuneConfig),*(n for names in having.values() for n in names),*known], other_names('finetune'))
     for name in options:
         owners = [key for key in kinds if name in having[key]]
         if not owners or {*owners} & {*at_hand}: continue

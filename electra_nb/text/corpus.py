@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['bert_uncased', 'corpora', 'readers', 'Corpus', 'file_corpus', 'checked_strings', 'counted', 'refuse_form',
-           'iterable_corpus', 'is_table', 'table_corpus', 'framed', 'is_saved', 'load_hub', 'hub_corpus', 'is_held_out',
-           'cut', 'bounded', 'mixture', 'builtin_corpus', 'check_used', 'get_corpus']
+           'generator_name', 'iterable_corpus', 'is_table', 'table_corpus', 'framed', 'is_saved', 'load_hub',
+           'hub_corpus', 'is_held_out', 'cut', 'bounded', 'mixture', 'builtin_corpus', 'check_used', 'get_corpus']
 
 # %% ../../nbs/book/11_corpus.ipynb #3cf15a92
 import glob, json, os, re, tempfile, xxhash
@@ -18,7 +18,7 @@ from .lines import Continued, max_chars
 from .reading import file_endings, file_kind, find_files, left_out, need_text, read_docs, record_kinds
 from .reading import refuse_twice, split_names, text_bytes
 from functools import partial
-from inspect import isgeneratorfunction
+from inspect import isgeneratorfunction, signature
 from itertools import chain, count
 from pathlib import Path
 
@@ -117,13 +117,24 @@ def refuse_form(source) -> None: # any object
     if isinstance(source, (set,frozenset)): raise ValueError('a set of texts has another order in each process: pass a list')
     if hasattr(source, 'readline'): raise ValueError(f"an open file was passed, {getattr(source, 'name', 'without a name')!r}: pass its path")
 
+# %% ../../nbs/book/11_corpus.ipynb #ec203c2b
+def generator_name(
+    f:Callable, # a generator function, or a `functools.partial` of one
+) -> str:
+    "What a generator function is called; one that cannot be called without arguments is refused."
+    name = getattr(f, 'func', f).__name__
+    try: signature(f).bind()
+    except TypeError as e:
+        raise ValueError(f"the generator function {name!r} is called without arguments ({e}): pass functools.partial({name}, …)") from None
+    return name
+
 # %% ../../nbs/book/11_corpus.ipynb #c4756f98
 def iterable_corpus(
     docs:Iterable, # strings, or a generator function; a generator is read once and kept in a temporary file
     name:str='texts', # for the run folder
 ) -> Corpus:
     "A corpus of Python strings."
-    if isgeneratorfunction(docs): return counted(docs.__name__, lambda: checked_strings(docs()))
+    if isgeneratorfunction(docs): return counted(generator_name(docs), lambda: checked_strings(docs()))
     if not isinstance(docs, Iterable) or isinstance(docs, (dict,bytes)):
         raise ValueError(f"a corpus is an iterable of strings, a path or a name, not {type(docs).__name__}"
             f"{': pass what it returns' if callable(docs) else ''}")
@@ -165,6 +176,7 @@ def table_corpus(
     if hasattr(table, 'iloc'):
         refuse_twice([n for n in table.columns if n==text_column], 'data frame')
         names,rows = list(table.columns),table.get(text_column, [None])
+        if hasattr(rows, 'columns'): raise ValueError(f"data frame: {text_column!r} heads {len(rows.columns)} columns: pass one of them, df[{names[0]!r}]")
         return counted(name, lambda: (need_text(v, text_column, f'data frame, row {i}', names) for i,v in enumerate(rows)), uses)
     ds = _one_split(table)
     if not type(ds).__name__.startswith('Iterable'): return counted(name, lambda: _dataset_docs(ds, text_column, 'data set'), uses)
@@ -311,7 +323,10 @@ readers = [] # of the lab: name -> `Corpus`, or None if it is for others
 def _from_name(name, get, text_column, whole_files):
     "The corpus of a string; `get` finds that of a part."
     if not name.strip(): raise ValueError("corpus='' is empty: name a file, folder or data set, or pass None for the built-in text")
-    if max(map(len, name.split('/')))>255: raise ValueError(f"corpus={name!r:.60}… is too long for a name: pass texts, or several names, as a list")
+    if max(map(len, name.split('/')))>255:
+        raise ValueError(f"corpus={name!r:.60}… is too long for a name: texts are a list of strings alone, several names one string with commas")
+    if name in ('builtin',*corpora) and os.path.lexists(name):
+        logger.info(f"corpus={name!r} is the known text, not what lies here under this name: that is './{name}'")
     if name=='builtin': return builtin_corpus()
     if name in corpora:
         source,tokenizer = corpora[name]

@@ -11,8 +11,9 @@ __all__ = ['final_sigma', 'special_tokens', 'max_word', 'vocab_kinds', 'max_size
 # %% ../../nbs/book/13_tokenizer.ipynb #26de8ea0
 import json, numpy as np, re, sys, warnings
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from ..core.files import hash_texts
+from ..core.files import hash_texts, read_json
 from ..core.settings import Settings
 from ..core.tiny import tiny_text
 from .corpus import bounded
@@ -363,16 +364,27 @@ def _tokenizer_json(path):
     return PreTrainedTokenizerFast(tokenizer_object=backend, **{f'{t[1:-1].lower()}_token':t for t in special_tokens})
 
 # %% ../../nbs/book/13_tokenizer.ipynb #19708993
+def _not_in_vocab(path, ids, settings):
+    "What the files beside a vocab.txt say, and it cannot; empty if nothing."
+    beside,added = path.with_name('added_tokens.json'),settings.get('added_tokens_decoder')
+    tokens = [t.get('content') for t in added.values() if isinstance(t, dict)] if isinstance(added, dict) else []
+    with suppress(OSError,ValueError,TypeError): tokens += json.loads(beside.read_text(encoding='utf-8'))
+    more = [*dict.fromkeys(t for t in tokens if isinstance(t, str) and t not in ids)]
+    said = [f"{len(more)} added token{'s' if len(more)>1 else ''}, such as {more[0]!r:.40}"] if more else []
+    return ' and '.join(said+['tokenize_chinese_chars=False']*(settings.get('tokenize_chinese_chars') is False))
+
 def _vocab_txt(path, lower, strip_accents):
-    beside,asked = path.with_name('tokenizer_config.json'),dict(do_lower_case=lower)
-    if strip_accents is not None: asked['strip_accents'] = strip_accents
-    try: settings = json.loads(beside.read_text(encoding='utf-8')) if beside.is_file() else {}
+    beside,asked = path.with_name('tokenizer_config.json'),dict(do_lower_case=lower, strip_accents=lower if strip_accents is None else strip_accents)
+    try: settings = read_json(beside) if beside.is_file() else {}
     except ValueError: settings = {}
     for k,v in asked.items():
         if settings.get(k, v) in (v,None): continue
         warnings.warn(f"{path.name} is read with {k.removeprefix('do_').removesuffix('_case')}={v}, but the tokenizer_config.json beside it says "
             f"{k}={settings[k]}: pass {k.removeprefix('do_').removesuffix('_case')}={settings[k]}, or the folder, which is read as it says", stacklevel=3)
-    return bert_tokenizer(read_vocab(path), lower, strip_accents)
+    ids = read_vocab(path)
+    if left := _not_in_vocab(path, ids, settings):
+        warnings.warn(f"{path.name} is read without what is beside it: {left}; pass the folder, which is read as it says", stacklevel=3)
+    return bert_tokenizer(ids, lower, strip_accents)
 
 # %% ../../nbs/book/13_tokenizer.ipynb #bd03a30c
 _tokenizer_files = ('tokenizer.json','tokenizer_config.json','vocab.txt','vocab.json','added_tokens.json','special_tokens_map.json')
@@ -441,6 +453,9 @@ def check_tokenizer(
     if missing:
         names = ', '.join(f'[{n.upper()}]' for n in missing)
         raise ValueError(f"the tokenizer has no {names} token: add it with tok.add_special_tokens(dict({missing[0]}_token=...))")
+    twice = next((n for n in ('pad','unk','cls','sep') if getattr(tok, f'{n}_token_id')==tok.mask_token_id), None)
+    if twice: raise ValueError(f"{tok.mask_token!r} is the [MASK] and the [{twice.upper()}] of this tokenizer: "
+        "a place to be guessed would be none; give it a token of its own, tok.add_special_tokens(dict(mask_token='[MASK]'))")
     if normalizer := tok.backend_tokenizer.normalizer: _check_growth(json.loads(normalizer.__getstate__()))
     if trouble := _missing_id(tok.get_vocab()) or _smoke_test(tok): raise ValueError(trouble)
     return tok

@@ -44,7 +44,8 @@ def run_rows(
     if found.fingerprint==info['corpus_fingerprint']: return build_examples(found, tok, recipe.packing, cache)
     if corpus is None: raise ValueError("the built-in text is made of the libraries that are installed, and those are others than on the "
         f"machine of the run: {_alone}")
-    raise ValueError(f"corpus={str(corpus)[:60]!r} is another text than that of the run ({info['corpus']}): pass the same, unchanged")
+    raise ValueError(f"corpus={str(corpus)[:60]!r} is another text than that of the run ({info['corpus']}): pass the same, unchanged, and as it was read: "
+        "get_corpus(…, text_column=…), drop_duplicates(get_corpus(…), 'drop')")
 
 # %% ../../../nbs/lab/reports/10_opening.ipynb #2a692b79
 def newest_weights(
@@ -73,7 +74,7 @@ def check_weights_of(
 # %% ../../../nbs/lab/reports/10_opening.ipynb #d35e6940
 def open_run(
     run:str=None, # run folder; None: the newest one in runs/
-    corpus=None, # text of the run, as in `pretrain`; None: its rows are still in the cache
+    corpus=None, # text of the run, as in `pretrain`, or by `get_corpus` with the options of then; None: its rows are still in the cache
     cache:str=None, # folder of prepared data; None: as in `pretrain`
     device:str=None, # 'cpu' or 'cuda'; None: a GPU if there is one
 ) -> Learner: # ready for `show_results`, `recorder.plot_loss`, `validate`, `fit`, …

@@ -10,7 +10,7 @@ import os, re
 from collections.abc import Callable
 from ...core.files import hash_texts
 from ...core.messages import logger
-from ...text.corpus import check_used, checked_strings, corpora, Corpus, is_table, load_hub
+from ...text.corpus import check_used, checked_strings, corpora, Corpus, generator_name, is_table, load_hub
 from ...text.reading import file_kind, find_files, left_out, need_text, read_docs, record_kinds, suffixes
 from functools import partial
 from inspect import isgeneratorfunction
@@ -101,7 +101,10 @@ def _file_parts(source, read):
 def _known(source, text_column, whole_files):
     "Name, function that gives the parts, and tokenizer of the published recipe."
     source,tokenizer = corpora.get(source, (source,None)) if isinstance(source, str) else (source,None)
-    if isgeneratorfunction(source): return source.__name__,lambda: [Corpus(source.__name__, lambda: checked_strings(source()), source.__name__)],None
+    if isgeneratorfunction(source):
+        name,given = generator_name(source),[*getattr(source, 'args', ()),*getattr(source, 'keywords', {}).values()] # of `functools.partial`
+        mark = ' '.join([name,*(str(v) for v in given if isinstance(v, (str,int,float,Path)))])
+        return name,lambda: [Corpus(name, lambda: checked_strings(source()), mark)],None
     if is_table(source) and type(source).__name__=='IterableDataset': return 'dataset',lambda: dataset_parts(source, text_column),None
     if not isinstance(source, (str,os.PathLike)):
         raise ValueError(f"a {type(source).__name__} cannot be streamed: it takes files, an address such as s3://…, a data set of the hub, "
