@@ -408,7 +408,7 @@ def test_refused(name, tmp_path):
     with pytest.raises(ValueError) as e: own_data(write(tmp_path/name, content), **options)
     assert says in str(e.value)
 
-def test_names_of_columns(tmp_path):
+def test_columns_that_may_be_named(tmp_path):
     "Columns that may be named are those of the file: '-1', for the last of a numbered table, is not among them."
     with pytest.raises(ValueError, match='names of two of the columns 1, 2$'): own_data(write(tmp_path/'turned.conll', refused['turned.conll'][0]))
 
@@ -617,7 +617,7 @@ prose = {
     'words.txt':'boat\nfish\nrope', 'unk.txt':'<unk> is a word\n<unk> too', 'contents.txt':'Preface\t1\nThe river\t7', 'pairs.txt':'Go.\tVa !\nRun.\tCours !', 'quoted.txt':'"Go," he said.\n"No."',
     'title.txt':'A list of moods\n'+tab_lines(*both), 'some.txt':'\n'.join(texts)+'\nA\tb\nC\td', 'verses.txt':tab_lines(*((f'{i}.',t) for i,t in enumerate(texts))),
     'said.txt':''.join(f'{t}, he said.\n' for t in texts), 'refrain.txt':'\n'.join(f'{t}, and so\n{t} of May' for t in texts), 'either.txt':'and/or his/her\nkm/h m/s', 'ends.txt':'you and I\nwe go out\nB-12', 'one_label.txt':'It is __label__a there.',
-    'code.txt':'get_name set_name\nput_name cut_name\nold_value new_value', 'people_.txt':'Ann BERG\nOle BERG\nEva DAHL\nKim DAHL\nPia DAHL\nBob BERG', 'bullets.txt':'\n'.join(f'*\t{t}' for t in texts),
+    'names.txt':'get_name set_name\nput_name cut_name\nold_value new_value', 'people_.txt':'Ann BERG\nOle BERG\nEva DAHL\nKim DAHL\nPia DAHL\nBob BERG', 'bullets.txt':'\n'.join(f'*\t{t}' for t in texts),
     'acts.txt':'ACT I\nSCENE I\nThey sing.\n'*5, 'shout.txt':'GO ON\nSTOP IT\nHEAR ME\nGO UP\nSIT BY\nEAT IT NOW', 'chapters.txt':'\n'.join(f'Chapter {i}\t{i*7}' for i in range(1, 30)),
     'access.txt':'\n'.join(f'1.2.3.{i} - - [12/Mar/2021:10:00:00 +0000] "GET /a HTTP/1.1" 200 {i}' for i in range(30)), 'sail.txt':'\n'.join(f'[10:{i}:07] <ann> {t}' for i,t in enumerate(texts, 10)),
     'capitals.txt':'\n'.join(f'84-{i:03} GO DO YOU HEAR THAT {"A"*(i%3+1)}' for i in range(30)), 'streets.txt':'\n'.join(f'{i} Quay Street, Turku, FI' for i in range(30)),

@@ -73,3 +73,13 @@ def test_said_once_is_forgotten_first():
     looking = [c for c in cells if '.getvalue()' in c and any(len(s)>9 and s in sentence for s in strings(c) for sentence in said)]
     assert len(looking)>=4
     assert [c for c in looking if 'say_once.cache_clear()' not in c]==[]
+
+def test_nothing_is_hidden():
+    "No test has the name of another in its file, and no key stands twice in a table: the first of them would never run."
+    hidden = []
+    for p in Path(__file__).parent.glob('*.py'):
+        tree = ast.parse(p.read_text())
+        groups = [[n.name for n in tree.body if isinstance(n, (ast.FunctionDef,ast.ClassDef))]]
+        groups += [[k.value for k in n.keys if isinstance(k, ast.Constant)] for n in ast.walk(tree) if isinstance(n, ast.Dict)]
+        hidden += [(p.name,name) for names in groups for name in {*names} if names.count(name)>1]
+    assert hidden==[]
