@@ -240,8 +240,8 @@ def test_figures_have_files():
         return max(map(of, rates), key=sum)
     ours,fresh = map(best, ('pretrained','random'))
     assert f"{sum(ours)/5:.0f} % of new ones ({min(ours):.1f} to {max(ours):.1f}); a random start on {sum(fresh)/5:.0f} %" in text
-    hours = json.loads((root/'results'/'one_hour.json').read_text())
-    def zorro(tower): return [hours[k]['pairs'][f'zorro {tower}'][-1]['accuracy'] for k in ('seed 0','bf16, seed 0','bf16, seed 0, smaller sample for the vocabulary')]
+    hours = json.loads((root/'results'/'one_hour.json').read_text())['three seeds']
+    def zorro(tower): return [hours[f'seed {i}']['pairs'][f'zorro {tower}'][-1]['accuracy'] for i in range(3)]
     for tower in ('generator','discriminator'):
         found = zorro(tower)
         assert f"in {sum(found)/3:.0f} % ({'three runs: ' if tower=='generator' else ''}{min(found):.1f} to {max(found):.1f})" in text, tower
