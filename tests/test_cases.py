@@ -477,7 +477,7 @@ def test_no_answers(tmp_path, capsys):
 said = {
     'capitals':(['Calm','calm','loud']*12,'differ only in capitals'),
     'width':(['ｃalm','calm','loud']*12,'differ only in capitals'),
-    'heart':(['❤','❤\ufe0f','x']*12,'invisible signs'), 'zeros':(['01','1','02']*12,'leading zeros'), 'minus':(['-1','0','1']*12,"the word '-1' is read as a class"),
+    'heart':(['❤','❤\ufe0f','x']*12,'invisible signs'), 'zeros':(['01','1','02']*12,'leading zeros'), 'minus':(['-1','1','2']*12,"the word '-1' is read as a class"),
     'joiner':(['cal\u200dm','calm','loud']*12,'differ only in capitals'),
     'None':(['None','calm']*18,"the word 'None' is read as a class"),
     'dash':(['-','calm']*18,"the word '-' is read as a class"),

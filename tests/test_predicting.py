@@ -244,6 +244,7 @@ def test_cards_count_rows(studies):
 
 def test_signs_of_markdown():
     "Labels on cards are no links, and no emphasis."
+    assert plain('loss at [MASK], R&D')=='loss at [MASK], R&D'
     assert plain('[a](b) _c_ d_e &amp; \\*')=='&#91;a](b) &#95;c&#95; d_e &#38;amp; &#92;&#42;'
 
 def test_what_a_learner_says(studies, tmp_path):

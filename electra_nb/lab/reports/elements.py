@@ -25,7 +25,7 @@ def columns(
 def plain(x) -> str:
     "A text on one line, without signs that Markdown or HTML would take for their own."
     text = ' '.join(str(x).split())
-    return re.sub(r'[|<>`*&\\[]|\b_|_\b', lambda sign: f'&#{ord(sign[0])};', text)
+    return re.sub(r'[|<>`*]|\[(?=[^\]]*\][(\[:])|&(?=#?\w+;)|\\(?=[^\w\s])|\b_|_\b', lambda sign: f'&#{ord(sign[0])};', text)
 
 # %% ../../../nbs/lab/reports/04_elements.ipynb #c1a30004
 _env = jinja2.Environment(loader=jinja2.PackageLoader('electra_nb.lab.reports'), trim_blocks=True, lstrip_blocks=True,
