@@ -115,7 +115,7 @@ if __name__=='__main__':
         run = a.out/f'hour-{seed}'
         parts = dict(train=lambda: train(text, run, seed, precision=a.precision, threads=a.threads), pairs=lambda: ask_pairs(a.data, run, seed, a.pairs), vectors=lambda: score_vectors(a.data, text, run))
         for part in a.parts:
-            found = json.loads(path.read_text()) if path.exists() else dict(about)
+            found = json.loads(path.read_text()) if path.exists() else about
             mine = found.setdefault(f'seed {seed}', {})
             if part in mine: continue
             mine[part] = parts[part]()

@@ -277,7 +277,7 @@ def test_names_of_tasks(studies):
     "A name keeps what stands behind a point; one without a letter, or too long for a file, is refused before any run."
     rows = {k:list(v) for k,v in labelled()['label'].items()}
     assert own_data(rows, name='fish.v2').name=='fish_v2'
-    for name in ('/','x'*300,'../'): 
+    for name in ('/','x'*300,'../'):
         with pytest.raises(ValueError, match='gives the task no name'): own_data(rows, name=name)
 
 def test_labels_around_zero(capsys):

@@ -134,14 +134,14 @@ def _ends_in_mean(folder, n):
 
 def config_values(
     folder:str, # with a config.json
-) -> dict: # whatever stands there
+) -> dict: # whatever stands there, but for another program's `pooling`
     "The content of the config.json in a folder."
     path = Path(folder)/'config.json'
     size = path.stat().st_size
     if size>10**7: raise ValueError(f"{path} has {size/1e6:.0f} MB: no configuration is so long")
     try: values = with_type(json.loads(path.read_text(encoding='utf-8')), str(folder))
     except (ValueError,RecursionError) as e: raise ValueError(f"{path}: not a JSON file ({str(e).splitlines()[0]})") from None
-    if isinstance(values, dict) and values.get('pooling')=='mean' and not _ends_in_mean(Path(folder), values.get('num_hidden_layers')): del values['pooling'] # another program's
+    if isinstance(values, dict) and values.get('pooling')=='mean' and not _ends_in_mean(Path(folder), values.get('num_hidden_layers')): del values['pooling']
     return values
 
 def read_config(
