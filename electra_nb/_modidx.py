@@ -3973,6 +3973,8 @@ d = { 'settings': {'branch': 'main', 'doc_baseurl': '', 'doc_host': '', 'git_url
                                          'electra_nb.text.prepare.get_tokenizer': ( 'book/prepare.html#get_tokenizer',
                                                                                     'electra_nb/text/prepare.py'),
                                          'electra_nb.text.prepare.prepare': ('book/prepare.html#prepare', 'electra_nb/text/prepare.py'),
+                                         'electra_nb.text.prepare.tell_remains': ( 'book/prepare.html#tell_remains',
+                                                                                   'electra_nb/text/prepare.py'),
                                          'electra_nb.text.prepare.warn_misfit': ( 'book/prepare.html#warn_misfit',
                                                                                   'electra_nb/text/prepare.py')},
             'electra_nb.text.reading': { 'electra_nb.text.reading.Rows': ('book/reading.html#rows', 'electra_nb/text/reading.py'),

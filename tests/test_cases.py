@@ -265,6 +265,36 @@ def test_rejected(tmp_path):
     assert own_data(path, text='text', label='answer').task.labels==('accept','reject')
     assert n_rows(own_data(write(path, '\n'.join(json.dumps({**r, 'answer':'accept'}) for r in rows))))==36
 
+@pytest.mark.parametrize('name,words', dict(split=('train','dev','test'), Set=('Training','Testing'), fold=('train','val')).items())
+def test_split_column(name, words, tmp_path):
+    "Rows of all splits in one table are not trained on; the same words as labels, and one word alone, are no splits."
+    path = tmp_path/'all.csv'
+    rows = dict(text=texts, label=moods)
+    divided = [words[i%len(words)] for i in range(36)]
+    with pytest.raises(ValueError, match=f"column '{name}' names splits: .* pass data=, dev= and test="): own_data(write(path, table(**rows, **{name:divided})))
+    assert n_rows(own_data(write(path, table(text=texts, **{name:divided})), text='text', label=name))==36
+    assert n_rows(own_data(write(path, table(**rows, **{name:[words[0]]*36}))))==36
+
+@pytest.mark.parametrize('labels,said', [(('sport, food','food','sport, law'),True), (('a|b','b','a|c'),True), (('sport, indoor','sport, outdoor','law'),False)])
+def test_label_in_label(labels, said, tmp_path, capsys):
+    "A class that contains another may be several labels."
+    own_data(write(tmp_path/'topics.csv', table(text=texts, topic=[*labels]*12)))
+    assert said==('if it stands for several labels' in heard(capsys))
+
+left_by_programs = {'html':'{} &amp; more<br /><br />', 'written':r'{}\n\n\u00e9', 'decoded':'{} cafÃ©, itâ€™s', 'model':'<s> {} </s>', 'wikitext':'{} at one @-@ third', 'terminal':'\x1b[31m{}\x1b[0m'}
+
+@pytest.mark.parametrize('name', left_by_programs)
+def test_remains(name, tmp_path, capsys):
+    "Signs that other programs left are said of a corpus and of labelled texts; few of them are not."
+    marked = [left_by_programs[name].format(t) for t in texts]
+    with pytest.warns(UserWarning, match='signs of other programs are read as words'): get_tokenizer(None, marked, VocabConfig(100))
+    own_data(write(tmp_path/'marked.csv', table(text=marked, mood=moods)))
+    assert 'is read as words (36 such row(s))' in heard(capsys)
+    with warnings.catch_warnings(record=True) as w:
+        warnings.simplefilter('always')
+        get_tokenizer(None, texts*200+marked[:1], VocabConfig(100))
+    assert not [m for m in w if 'signs of other programs' in str(m.message)]
+
 def test_numbers_in_documents(tmp_path):
     "Sentences are numbered anew in each document."
     rows = [(f'd{i//2}',i%2,w,t) for i,(ws,ts) in enumerate(sentences) for w,t in zip(ws, ts)]

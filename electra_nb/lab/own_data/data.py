@@ -45,6 +45,9 @@ def decide(
     answers = {*map(str, table.columns.get('answer', ()))}
     if label!='answer' and answers<={'accept','reject','ignore'} and answers-{'accept'}:
         raise ValueError(f"{table.name}: column 'answer' rejects or ignores some rows, as Prodigy writes it: keep those that say 'accept'")
+    names = {*split_names,'training','testing','eval','evaluation'}
+    divided = next((c for c,v in table.columns.items() if c!=label and all(str(o).lower() in names for o in v) and len({*v})>1), None)
+    if divided: raise ValueError(f"{table.name}: column {divided!r} names splits: write the rows of each to a file, and pass data=, dev= and test=")
     for name in reversed(kinds):
         found = kinds[name].own.takes(table, text, label)
         if found is not None: return name,found

@@ -18,6 +18,7 @@ from ...glue.splits import check_valid, seen_label, split_rows
 from ...glue.tables import label_names, need_columns, read_table, Table, text_names
 from ...glue.tasks import own_name, score_first, Split, split_sizes, Task, TaskData, TextSplit
 from ...text.lines import is_blank
+from ...text.prepare import remains
 from ...text.reading import is_null, list_names
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #c9c5424d
@@ -223,7 +224,7 @@ def find_labels(
 _no_value = r'null none na n/a <na> #n/a -1 - -- ? \n (null) [null] <null> #name? #ref! #value! #div/0!'.split() # of pandas, databases and Excel
 
 def tell_labels(classes:tuple, name:str) -> None: # `name` is for the message
-    "Say which classes are nearly the same, or look like a missing value."
+    "Say which classes are nearly the same, look like a missing value, or like several."
     seen = {}
     for c in classes: seen.setdefault(re.sub(r'^\+?0*(?=\d)', '', seen_label(c)), []).append(c)
     for same in (s for s in seen.values() if len(s)>1):
@@ -232,6 +233,8 @@ def tell_labels(classes:tuple, name:str) -> None: # `name` is for the message
     for c in classes:
         if c.lower() not in _no_value or scale: continue
         logger.info(f"{name}: the word {c!r} is read as a class, not as a missing label")
+    inside = next(((c,p) for c in classes for sep in ',;|' for p in _parts(c, sep) if p!=c and p in classes), None)
+    if inside: logger.warning(f"{name}: the class {inside[0]!r} contains the class {inside[1]!r}: if it stands for several labels, keep one of them in each row")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #8e9ebe75
 # by the number of labels, 3 for more
@@ -291,16 +294,15 @@ def tell_lacks(task:Task, splits:dict) -> None:
         logger.warning(f"the dev rows hold one class ({task.labels[dev.argmax()]!r}): they cannot show if labels are told apart")
 
 # %% ../../../nbs/lab/own_data/01_labels.ipynb #fbc976d5
-_written_ends = re.compile(r'<br ?/?>|\\[nr](?=\W|[A-Z]|\\|$)') # of lines; the second as a backslash and a letter
 _sums = re.compile(r'(?i)(?:grand |sub)?totals?:?|sum:?|average:?|mean:?')
 
 def tell_text(table:Table, text:tuple) -> None: # `text`: names of columns
-    "Say which texts have written ends of lines, and whether the last row looks like a sum."
+    "Say which texts have signs that other programs left, and whether the last row looks like a sum."
     for c in text:
-        found = [(m[0],p) for v,p in zip(table.columns[c], table.locations) if (m := _written_ends.search(v))]
+        found = [(m[0],p) for v,p in zip(table.columns[c], table.locations) if (m := remains.search(v))]
         if len(found)>max(1, len(table)/100):
             logger.info(f"{found[0][1]}: {found[0][0]!r} in column {c!r} is read as words ({len(found):,} such row(s)): "
-                "write a blank there if it ends a line")
+                "write there what it stands for, a blank if it ends a line")
     last = table.columns[text[0]][-1]
     if _sums.fullmatch(last.strip()): logger.warning(f"{table.locations[-1]}: {last!r} is read as a text with a label: delete this row if it sums up the others")
 
