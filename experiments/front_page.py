@@ -27,6 +27,14 @@ def merge_lines(new, into, key):
     kept = [fresh.pop(key(r), r) for r in old]
     atomic_file(into, ''.join(json.dumps(r)+'\n' for r in [*kept,*fresh.values()]))
 
+def merge_steps(new, into):
+    "Put steps measured anew beside the other parts of a record; what was measured on a busy machine is left aside."
+    found = json.loads(new.read_text())
+    if found['step']['refused']: print(f"{into} keeps its figures: {found['step']['refused']}")
+    else:
+        kept = json.loads(into.read_text())
+        atomic_file(into, json.dumps({**kept, **found, 'step':{**kept['step'], **found['step']}}, indent=1)+'\n')
+
 if __name__=='__main__':
     ask = argparse.ArgumentParser(description=__doc__.split('\n')[0])
     ask.add_argument('results', type=Path)
@@ -46,5 +54,6 @@ if __name__=='__main__':
     merge_lines(a.home/'rivals/rivals.jsonl', a.results/'rivals.jsonl', lambda r: (r['task'],r['rival']))
     run('ngram_pairs.py', a.data, a.home/'ngrams')
     atomic_file(a.results/'ngram_pairs.json', (a.home/'ngrams/ngram_pairs.json').read_text())
-    subprocess.run(['electra_bench', '--out', str(a.results/'bench.json')], check=True)
+    subprocess.run(['electra_bench', '--out', str(a.home/'bench.json')], check=True)
+    merge_steps(a.home/'bench.json', a.results/'bench.json')
     if bf16: run('cpu_bf16.py', next((a.data/'corpus').rglob('*.txt*')), a.data/'glue', a.home/'cpu_bf16.json', '--home', a.home/'bf16')

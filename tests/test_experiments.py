@@ -46,3 +46,9 @@ def test_front_page_scripts(tmp_path, monkeypatch):
     new.write_text('{"a": 2, "b": 5}\n{"a": 3, "b": 5}\n')
     front_page.merge_lines(new, old, lambda r: r['a'])
     assert [*map(json.loads, old.read_text().splitlines())]==[dict(a=1, b=1),dict(a=2, b=5),dict(a=3, b=5)]
+    for refused,table in (('busy',[1]),('',[2])):
+        old.write_text('{"loader": 3, "step": {"table": [1], "fastai": 4}}')
+        new.write_text(json.dumps(dict(date='today', step=dict(table=[2], refused=refused))))
+        front_page.merge_steps(new, old)
+        kept = json.loads(old.read_text())
+        assert (kept['loader'],kept['step']['table'],kept['step']['fastai'])==(3,table,4)

@@ -114,7 +114,7 @@ def at_work(
 ) -> tuple: # a line, and the sentence with swapped words; both empty where there are no pairs
     "What the model says of a held-out sentence and of many."
     scorer = learner_scorer(learn, tok)
-    pairs = scorer and swapped_pairs(row_sentences(learn.dls.valid.examples, tok, 100), tok)
+    pairs = scorer and swapped_pairs(row_sentences(learn.dls.valid.examples, tok), tok) # those of `MinimalPairs`
     if not pairs: return '',''
     shown = min(pairs, key=lambda p: (p.good.startswith('##'), len(p.good.split())>20)) # a row may begin within a word
     def accuracy(some): return pair_accuracy(scorer, *pair_rows(some, tok, scorer.max_len-2))
