@@ -10,7 +10,7 @@ import numpy as np
 from dataclasses import replace
 from datetime import date
 from electra_nb import evaluate_pairs
-from electra_nb.lab.bench.measure import commit
+from electra_nb.lab.bench.measure import commit, machine
 from electra_nb.core.files import atomic_file
 from electra_nb.lab.own_data.builtin import library_task, word_order_task
 from electra_nb.glue.encoders import encoder_tokenizer, load_encoder, random_encoder
@@ -83,7 +83,8 @@ if __name__=='__main__':
     runs = {seed:train(seed, a.home) for seed in a.seeds}
     first = runs[a.seeds[0]][0]
     facts = {f:json.loads((first/f).read_text()) for f in ('data.json','recipe.json')}
-    about = dict(commit=commit(), date=str(date.today()), versions=versions())
+    here = machine()
+    about = dict(commit=commit(), date=str(date.today()), processor=f"{here['processor']}, {here['instructions']}", versions=versions())
     tiny = dict(what='pretrain() with no argument but the seed', command='python -c "from electra_nb import pretrain; pretrain(seed=SEED)"',
         **about, device='2 CPU cores, one thread for training, no GPU', commonest_share=guessing(first.with_suffix('.txt')),
         peak_memory_gb=round(max(took['peak'] for _,took in runs.values()), 2),
