@@ -47,7 +47,9 @@ def decide(
         raise ValueError(f"{table.name}: column 'answer' rejects or ignores some rows, as Prodigy writes it: keep those that say 'accept'")
     names = {*split_names,'training','testing','eval','evaluation'}
     divided = next((c for c,v in table.columns.items() if c!=label and all(str(o).lower() in names for o in v) and len({*v})>1), None)
-    if divided: raise ValueError(f"{table.name}: column {divided!r} names splits: write the rows of each to a file, and pass data=, dev= and test=")
+    if divided:
+        raise ValueError(f"{table.name}: column {divided!r} names splits: write the rows of each to a file, and pass data=, dev= and test=; "
+            f"if these are labels, pass label={divided!r}")
     for name in reversed(kinds):
         found = kinds[name].own.takes(table, text, label)
         if found is not None: return name,found
